@@ -57,6 +57,28 @@ BENCHMARKS = {
     "object_store": object_store,
     "other_formats": other_formats,
 }
+TITLES = {
+    "local_read": "Reading in process",
+    "spark_read": "Reading on Spark",
+    "small_files": "Many small files on Spark",
+    "spark_store": "Reading on Spark from an object store",
+    "delta_log": "Planning a Delta log",
+    "planning": "Planning an Iceberg table",
+    "planning_growth": "Planning up to ten million files",
+    "reopening": "Opening a table again",
+    "upserts": "Reading many upserts",
+    "upserts_growth": "Planning many upserts",
+    "huge_deletes": "Very large deletes",
+    "streaming": "Streaming on Spark",
+    "appending": "Appending rows",
+    "commits": "Committing",
+    "row_changes": "Changing rows",
+    "tpch": "TPC-H",
+    "spark_tpc": "TPC-H and TPC-DS on Spark",
+    "maintenance": "Removing files",
+    "object_store": "Planning and reading in an object store",
+    "other_formats": "Reading ORC and Avro",
+}
 console = Console()
 _DOCUMENT = Path("docs/benchmarks.md")
 
@@ -74,13 +96,13 @@ def main() -> None:
         with console.status(f"{name}: {(module.__doc__ or '').splitlines()[0]}"):
             results = module.run(arguments.rows, arguments.runs)
         table = results if isinstance(results, str) else as_markdown(results)
-        console.print(Markdown(f"## {name}\n\n{table}"))
-        sections[name] = f"## {name}\n\n{module.__doc__}\n\n{table}\n"
+        console.print(Markdown(f"## {TITLES[name]}\n\n{table}"))
+        sections[name] = section(name, module.__doc__ or "", table)
     if arguments.write:
         about = (
-            f"Python {platform.python_version()}, {os.cpu_count()} cores; medians of {arguments.runs} runs, in which "
-            "lakescan and the peer take\nturns. The ratio is lakescan's time over the peer's time: below 1, lakescan "
-            "is faster."
+            f"Python {platform.python_version()}, {os.cpu_count()} cores. lakescan and the peer take turns, and "
+            f"seconds are medians of {arguments.runs}\nruns. The ratio is lakescan's time divided by the peer's "
+            "time: below 1, lakescan is faster."
         )
         sections = {**_kept_sections(), **sections}
         text = "\n".join(sections[name] for name in BENCHMARKS if name in sections)
@@ -90,10 +112,16 @@ def main() -> None:
         PICTURE.write_text(draw(whole))
 
 
+def section(name: str, about: str, table: str) -> str:
+    """Return a benchmark's section of the document."""
+    return f"## {TITLES[name]}\n\n{about.strip()}\n\nCode: `benchmarks/{name}.py`.\n\n{table.strip()}\n"
+
+
 def _kept_sections() -> dict[str, str]:
-    """The sections that the document already has, by benchmark name."""
+    """Return the sections that the document already has, by benchmark name."""
+    names = {title: name for name, title in TITLES.items()}
     parts = _DOCUMENT.read_text().split("\n## ")[1:] if _DOCUMENT.exists() else []
-    return {part.split("\n", 1)[0]: f"## {part.rstrip()}\n" for part in parts}
+    return {names[part.split("\n", 1)[0]]: f"## {part.rstrip()}\n" for part in parts}
 
 
 if __name__ == "__main__":

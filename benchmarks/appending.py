@@ -1,8 +1,7 @@
-"""Appending rows to an empty table: from Spark against both JVM writers, and in process against deltalake.
+"""Append rows to an empty table: from Spark against both JVM writers, in process against deltalake.
 
-All writers read the same Parquet files and write the same rows. The written rows are counted. "df.write" is
-`frame.write.format(...)`, the others `Table.append`. Partitioned tables have 50 partitions, which both writers shuffle
-rows by.
+All writers read the same Parquet files and write the same rows. `df.write` is `frame.write.format(...)`, the others are
+`Table.append`. Partitioned tables have 50 partitions, and both writers shuffle rows by them.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _CASES: tuple[tuple[str, str, bool, float, dict[str, str], dict[str, str]], ...]
 
 
 def run(rows: int, runs: int) -> list[Result]:
-    """Iceberg and Delta from Spark, Delta in process."""
+    """Append to Iceberg and Delta from Spark, and to Delta in process."""
     from examples.demo import session
 
     data = six_columns(rows)
@@ -52,7 +51,7 @@ def run(rows: int, runs: int) -> list[Result]:
                 theirs = partial(ask, asked)
                 title = f"{rows:,} rows {what}"
                 results.append(compare(title, (name, ours), (f"Java, {name}", theirs), runs=min(runs, 3), aim=aim))
-                for files in (folder / "java", *(folder / "lake").glob("n/t*")):  # of every run: gigabytes
+                for files in (folder / "java", *(folder / "lake").glob("n/t*")):  # gigabytes
                     shutil.rmtree(files, ignore_errors=True)
     finally:
         spark.stop()
@@ -63,7 +62,7 @@ def run(rows: int, runs: int) -> list[Result]:
 
 
 def _append(spark: Any, catalog: lakescan.Catalog, name: str, parquet: str, *, by_spark: bool, **defined: Any) -> str:
-    """Make a table, append all rows; its name."""
+    """Make a table, append all rows, and return its name."""
     frame = spark.read.parquet(parquet)
     table = f"n.t{next(_PLACES)}"
     made = catalog.create_table(table, lakescan.table(_made_of(catalog, parquet)).schema, format=name, **defined)
@@ -75,7 +74,7 @@ def _append(spark: Any, catalog: lakescan.Catalog, name: str, parquet: str, *, b
 
 
 def _made_of(catalog: lakescan.Catalog, parquet: str) -> str:
-    """A table with the columns of the rows."""
+    """Make a table with the columns of the rows."""
     name = "n.columns"
     catalog.create_table(name, ds.dataset(parquet).schema.remove_metadata(), exist_ok=True)
     return f"bench.{name}"

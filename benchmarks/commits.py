@@ -1,8 +1,8 @@
-"""Commits, in process: to Delta logs against deltalake, to Iceberg tables against Java's library.
+"""Commit in process: to Delta logs against deltalake, to Iceberg tables against Java's library.
 
-Of small ones, 200 are made by one writer, or 25 by each of eight threads at once. A large one adds 100,000 files that
-exist in name only. Java's tables are in a folder, ours in a catalog (SQLite); its files exist in name only, ours are
-written. What an append costs must not grow with the table: one to 1,000,000 files is compared with one to 10,000.
+One writer makes 200 small commits, or eight threads make 25 each. A large commit adds 100,000 files that exist in
+name only. Java's tables are in a folder, lakescan's in a SQLite catalog. The time of an append should not grow with
+the table: tables of 10,000 and 1,000,000 files are compared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ROWS = pa.table({"id": [1]})
 
 
 def run(rows: int, runs: int) -> list[Result]:
-    """Small commits by one writer and by eight, and one of 100,000 files."""
+    """Time small commits by one writer and by eight, and a commit of 100,000 files."""
     folder = (FOLDER / "commits").absolute()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -78,7 +78,7 @@ def _against_java(folder: Path, runs: int) -> Result:
 
 
 def _by_size(folder: Path, format: str) -> Result:
-    """An append to a table of many files, against the same to one of few."""
+    """Compare an append to a table of many files with one to a table of few files."""
     local = lakescan.catalog("commits", warehouse=folder / "warehouse")
     local.create_namespace("sized", exist_ok=True)
 
@@ -125,7 +125,7 @@ def _small(path: str, writers: int) -> None:
 def _small_of_deltalake(path: str, writers: int) -> None:
     from deltalake import CommitProperties, write_deltalake
 
-    often = CommitProperties(max_commit_retries=1_000)  # its default of 15 is too few for eight writers
+    often = CommitProperties(max_commit_retries=1_000)  # the default of 15 is too few for eight writers
     _by(writers, lambda: write_deltalake(path, _ROWS, mode="append", commit_properties=often))
 
 

@@ -31,7 +31,7 @@ class Wide:
 
 
 def six_columns(rows: int) -> Wide:
-    """`rows` rows of six columns (two longs, an int, a double, a short text, a timestamp) in eight files."""
+    """Make `rows` rows of six columns (two longs, an int, a double, a short text, a timestamp) in eight files."""
     folder = FOLDER / f"six_columns_{rows}"
     if not (folder / "done").exists():
         _make(folder, rows)
@@ -40,7 +40,7 @@ def six_columns(rows: int) -> Wide:
 
 
 def small_files(files: int, rows: int = 10) -> Wide:
-    """So many files of a few rows of the six columns each, as Parquet, Iceberg and Delta.
+    """Make `files` files of a few rows of the six columns each, as Parquet, Iceberg and Delta.
 
     Keys grow from file to file. `iceberg` is a folder for `HadoopTables`.
     """
@@ -74,7 +74,7 @@ def _write_small(folder: Path, rows: int, numbers: tuple[int, int]) -> None:
 
 
 def with_deletes(metadata: str, share: float, kind: str) -> str:
-    """A metadata file of the Iceberg table with that share of each file's rows deleted, by `vectors` or `positions`."""
+    """Delete that share of each file's rows, by `vectors` or `positions`; return the new Iceberg metadata file."""
     from samples.iceberg_deletes import commit_deletes, write_deletion_vectors, write_position_deletes
 
     import lakescan
@@ -96,7 +96,7 @@ def with_deletes(metadata: str, share: float, kind: str) -> str:
 
 
 def delta_with_vectors(table: str, share: float) -> str:
-    """A copy of the Delta table, of the same data files, with that share of each file's rows deleted by vectors."""
+    """Copy the Delta table's log over the same data files, with that share of each file's rows deleted by vectors."""
     from samples.delta_deletes import commit_vectors, stored_vector
 
     folder = Path(f"{table}-with-{share}")
@@ -111,7 +111,7 @@ def delta_with_vectors(table: str, share: float) -> str:
 
 
 def for_java(metadata: str) -> str:
-    """A folder in which Iceberg's `HadoopTables` finds the table of a metadata file."""
+    """Return a folder that Iceberg's `HadoopTables` opens as the table of a metadata file."""
     source = Path(metadata.removeprefix("file://"))
     folder = source.parents[1] / f"java-{source.stem}"
     (folder / "metadata").mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ def for_java(metadata: str) -> str:
 
 
 def _some(seed: int, rows: int, share: float) -> list[int]:
-    """That share of the numbers below `rows`."""
+    """Return that share of the numbers below `rows`."""
     found: list[int] = np.flatnonzero(np.random.default_rng(seed).random(rows) < share).tolist()
     return found
 
@@ -146,7 +146,7 @@ def _make(folder: Path, rows: int) -> None:
 
 
 def rows_of(rows: int) -> pa.Table:
-    """So many rows of the six columns, with field ids."""
+    """Return `rows` rows of the six columns, with field ids."""
     table = _rows(0, rows, 0)
     ids = [{"PARQUET:field_id": str(n)} for n in range(1, table.num_columns + 1)]
     schema = pa.schema([field.with_metadata(each) for field, each in zip(table.schema, ids, strict=True)])
@@ -169,7 +169,7 @@ def _rows(start: int, stop: int, seed: int) -> pa.Table:
 
 
 def delta_log(adds: int, columns: int = 10, per_commit: int = 1_000) -> str:
-    """A Delta log of so many adds with statistics of ten columns; the data files themselves are not there."""
+    """Make a Delta log of `adds` adds with statistics of ten columns; the data files do not exist."""
     folder = FOLDER / f"delta_log_{adds}"
     write_delta_log(folder, adds, columns, per_commit)
     return str(folder)

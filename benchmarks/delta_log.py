@@ -1,4 +1,4 @@
-"""Planning a Delta table with 300,000 adds with statistics in JSON commits, against deltalake's `get_add_actions()`."""
+"""Plan a Delta table with 300,000 adds with statistics in JSON commits, against deltalake's `get_add_actions()`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from benchmarks.harness import Result, compare
 
 
 def run(rows: int, runs: int) -> list[Result]:
-    """The log has 300,000 adds, whatever `rows` says."""
+    """Plan a log of 300,000 adds, whatever `rows` is."""
     import lakescan
 
     path = delta_log(300_000)

@@ -1,7 +1,7 @@
-"""Large delete files: 100 million deleted positions in 200 million rows, 20 million deleted keys in 40 million rows.
+"""Read tables with 100 million deleted positions in 200 million rows, or 20 million deleted keys in 40 million rows.
 
-The delete files are too large to hold in one task. Each read runs in its own process. Reported are seconds and the peak
-memory of the driver and of any worker. The aim is memory that does not grow with the deletes, so there is no peer.
+The delete files are too large for one task. Each read runs in its own process. The tables show seconds, and the peak
+memory of the driver and of any worker. The aim is memory that does not grow with the deletes, so it has no peer.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ print(json.dumps({"rows": rows, "seconds": seconds, "driver": most("self"), "wor
 
 
 def run(rows: int, runs: int) -> str:
-    """Tables of their own kind; each read once."""
+    """Read each table once; the tables have fixed sizes."""
     lines = ["| deletes | read | seconds | driver's Python, MB | a worker, MB |", "|---|---|---|---|---|"]
     for name, path, live in (("100M positions", *_positions()), ("20M keys", *_keys())):
         for lane in ("native", "arrow", "in process"):
@@ -70,7 +70,7 @@ def run(rows: int, runs: int) -> str:
 
 
 def _positions() -> tuple[str, int]:
-    """The table with every second row deleted by one file, and how many rows are left."""
+    """Make a table whose single delete file deletes every second row; return it with the number of remaining rows."""
     rows = 200_000_000
     folder = FOLDER / "huge_positions"
     if not (folder / "table").exists():
@@ -93,7 +93,9 @@ def _positions() -> tuple[str, int]:
 
 
 def _keys() -> tuple[str, int]:
-    """The table with every second key deleted by one file, in no order."""
+    """Make a table whose single delete file deletes every second key, unordered; return it with the remaining row
+    count.
+    """
     rows = 40_000_000
     folder = FOLDER / "huge_keys"
     if not (folder / "table").exists():
@@ -105,7 +107,7 @@ def _keys() -> tuple[str, int]:
 
 
 def _numbers(folder: Path, rows: int) -> str:
-    """An Iceberg table of the numbers up to `rows`, in eight files."""
+    """Make an Iceberg table of the numbers up to `rows`, in eight files."""
     from pyiceberg.catalog.sql import SqlCatalog
 
     folder.mkdir(parents=True, exist_ok=True)

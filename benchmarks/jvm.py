@@ -1,4 +1,4 @@
-"""The JVM implementations as peers: a process of PySpark 4.1 with their JARs, asked over a pipe."""
+"""The JVM implementations as peers: a process of PySpark 4.1 with their JARs, called over a pipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PYTHON = Path(".venv-spark41/bin/python")
 
 @contextmanager
 def jvm() -> Iterator[Callable[[dict[str, Any]], Any]]:
-    """A function that asks `benchmarks/jvm_server.py` and waits; the pipe costs some tens of microseconds."""
+    """Yield a function that calls `benchmarks/jvm_server.py` and waits; the pipe costs some tens of microseconds."""
     command = [str(PYTHON), "benchmarks/jvm_server.py"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -37,6 +37,6 @@ def jvm() -> Iterator[Callable[[dict[str, Any]], Any]]:
 
 @contextmanager
 def jvm_readers() -> Iterator[Callable[..., Any]]:
-    """A function that reads a table by format and path: see `_read` of the server. The last argument is a key."""
+    """Yield a function that reads a table by format and path: see `_read` of the server. The last argument is a key."""
     with jvm() as ask:
         yield lambda form, path, what, key=0: ask({"format": form, "path": path, "what": what, "key": key})

@@ -1,4 +1,4 @@
-"""Iceberg's Java planner, and both formats' readers on Spark, asked over a pipe: a line of JSON in and one out.
+"""Iceberg's Java planner, and both formats' readers on Spark, called over a pipe with one JSON line each way.
 
 Runs in the environment of PySpark 4.1, with the runtime's JAR: see `scripts/spark41_env.sh`.
 """
@@ -28,9 +28,9 @@ _sessions: dict[str, Any] = {}
 
 
 def _read(session: Any, form: str, path: str, what: str, key: int) -> None:
-    """All rows and columns, thrown away; or a count; or the row of a key; or a sum of one column by another."""
+    """Read and discard all rows and columns, or compute a count, a key's row, or a sum of one column by another."""
     frame = session.read.format(form).load(path)
-    if what == "all":  # writing to noop, as ours do, Delta 4.4 refuses where there are deletion vectors
+    if what == "all":  # Delta 4.4 refuses to write a table with deletion vectors to noop
         frame._jdf.queryExecution().toRdd().count()
     elif what == "count":
         frame.agg({"*": "count"}).collect()
@@ -43,7 +43,7 @@ def _read(session: Any, form: str, path: str, what: str, key: int) -> None:
 
 
 def _sql(session: Any, form: str, views: dict[str, str], text: str) -> None:
-    """A query over tables, which become views once."""
+    """Run a query over tables, each of which becomes a view once."""
     own = _sessions.get(form)
     if own is None:
         own = _sessions[form] = session.newSession()
@@ -53,14 +53,14 @@ def _sql(session: Any, form: str, views: dict[str, str], text: str) -> None:
 
 
 def _stream(session: Any, form: str, path: str, options: dict[str, str]) -> None:
-    """All that is there, as a stream, thrown away."""
+    """Read all available rows as a stream and discard them."""
     with tempfile.TemporaryDirectory() as checkpoint:
         writer = session.readStream.format(form).options(**options).load(path).writeStream.format("noop")
         writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
 
 
 def _write(session: Any, form: str, parquet: str, folder: str, partition: str | None) -> None:
-    """All rows into a new table; of Iceberg, partitioned by a column if one is given."""
+    """Write all rows to a new table; an Iceberg table is partitioned by a column if one is given."""
     place = f"{folder}/{form}_{time.time_ns()}"
     frame = session.read.parquet(parquet)
     if form == "delta":
@@ -77,7 +77,7 @@ def _write(session: Any, form: str, parquet: str, folder: str, partition: str | 
 
 
 def _change(session: Any, asked: dict[str, Any]) -> float:
-    """The seconds of a statement on a new table of all rows."""
+    """Return the seconds of a statement on a new table of all rows."""
     session.read.parquet(asked["source"]).createOrReplaceTempView("changes")
     frame, mode = session.read.parquet(asked["parquet"]), asked["mode"]
     if asked["format"] == "delta":
@@ -100,7 +100,7 @@ def _change(session: Any, asked: dict[str, Any]) -> float:
 
 
 def _commit(jvm: Any, tables: Any, folder: str, commits: int) -> None:
-    """A new Iceberg table in a folder, and appends to it of one file each, which exists in name only."""
+    """Make an Iceberg table in a folder, and append to it files that exist in name only, one per commit."""
     types, place = jvm.org.apache.iceberg.types.Types, f"{folder}/jvm_{time.time_ns()}"
     schema = jvm.org.apache.iceberg.Schema([types.NestedField.optional(1, "id", types.LongType.get())])
     spec = jvm.org.apache.iceberg.PartitionSpec.unpartitioned()
@@ -111,7 +111,7 @@ def _commit(jvm: Any, tables: Any, folder: str, commits: int) -> None:
 
 
 def _orphans(session: Any, table: str, warehouse: str) -> dict[str, float]:
-    """The seconds of a dry run of `remove_orphan_files` on a table of a catalog that is a folder."""
+    """Return the seconds of a dry run of `remove_orphan_files` on a table of a hadoop catalog."""
     session.conf.set("spark.sql.catalog.upkeep", "org.apache.iceberg.spark.SparkCatalog")
     session.conf.set("spark.sql.catalog.upkeep.type", "hadoop")
     session.conf.set("spark.sql.catalog.upkeep.warehouse", warehouse)

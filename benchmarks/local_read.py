@@ -1,10 +1,9 @@
-"""Reading in process against Polars, DuckDB, deltalake and pyiceberg, with the peak memory of each.
+"""Read in process, against Polars, DuckDB, deltalake and pyiceberg.
 
-Full scans, sums of one column by another, and filters that one row in 10,000 passes: by a column in no order
-(`user < 100`) and by a key that the files are sorted by (`id`). 10% of the rows of some tables are deleted. `files` are
-the table's Parquet files, read by the peer alone: deleted rows, too. `table` is the peer's own reader of the format.
-All take turns, but those that take more than four seconds run once. MB: how much the peak of a process that does this
-once, alone, grows by it; measured for the Delta tables and the tasks that read all rows.
+The tasks are full scans, sums of one column by another, and filters that one row in 10,000 passes: on an unsorted
+column (`user < 100`) and on the sorted key (`id`). In some tables 10% of the rows are deleted. For `files`, the peer
+reads the Parquet files alone, including deleted rows. For `table`, it uses its own reader of the format. Tasks of
+more than four seconds run once. MB is the growth of a fresh process's peak memory.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from benchmarks.data import delta_with_vectors, six_columns, with_deletes
 from benchmarks.harness import in_own_process, side_by_side
 
 _FULL = ("all columns", "sum by kind")
-_SLOW = 4.0  # seconds from which on once is enough
+_SLOW = 4.0  # tasks that take longer, in seconds, run once
 _OURS = ("to_arrow", "to_polars(lazy=True)", "sql")
 _MEMORY = """
 import json, os, sys
@@ -41,7 +40,7 @@ os._exit(0)  # some readers abort when the interpreter ends
 
 
 def run(rows: int, runs: int) -> str:
-    """A row for each task, table and reader."""
+    """Return a row for each task, table and reader."""
     import_all()
     data = six_columns(rows)
     tables = {
@@ -71,7 +70,7 @@ def run(rows: int, runs: int) -> str:
 
 
 def import_all() -> None:
-    """Import what contenders import, so that no first run does."""
+    """Import the contenders' libraries, so that no first run does."""
     import deltalake  # noqa: F401
     import duckdb  # noqa: F401
     import polars
@@ -82,7 +81,7 @@ def import_all() -> None:
 
 
 def contenders(task: str, path: str, rows: int) -> dict[str, Callable[[], object]]:
-    """What reads a table for a task, by name."""
+    """Return the contenders that read a table for a task, by name."""
     return dict(_contenders(task, path, rows))
 
 
@@ -135,7 +134,7 @@ def _pyiceberg(path: str) -> object:
 
 
 def _seconds(contender: Callable[[], object]) -> float:
-    """The seconds that a contender takes once; infinitely many if it does not read such a table."""
+    """Return the seconds of one run of a contender; infinity if it cannot read such a table."""
     started = time.perf_counter()
     try:
         contender()

@@ -1,7 +1,7 @@
-"""Orphan files found and removed, and snapshots expired with their files, in Iceberg tables of many empty data files.
+"""Find and remove orphan files, and expire snapshots with their files, in Iceberg tables of many empty data files.
 
-One file in a hundred is an orphan. Seconds, and the peak memory of the process that drives, and of the largest worker.
-The peer is Iceberg's `remove_orphan_files` on the JVM, as a dry run over as many files.
+One file in a hundred is an orphan. The tables show seconds, and the peak memory of the driver and of the largest
+worker. The peer is Iceberg's `remove_orphan_files` on the JVM, as a dry run over as many files.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from lakescan.options.write import WriteOptions
 from lakescan.writing.table_writes import WrittenFile
 
 _SIZES = (100_000, 1_000_000)
-_BATCH = 100_000  # files of a commit
+_BATCH = 100_000  # files per commit
 _IN_FOLDER = 1_000
-_ORPHANS = 100  # one file in so many
+_ORPHANS = 100  # one file in this many is an orphan
 _LONG_AGO = 1_700_000_000
 
 _WORK = """
@@ -67,7 +67,7 @@ print(json.dumps({"files": files, "seconds": seconds, "peak": peak("self"), "wor
 
 
 def run(rows: int, runs: int) -> str:
-    """A section of its own kind; what is aimed at is 1 GB for the driver, and times that grow as the files do."""
+    """Return a table of measurements. The aims are 1 GB for the driver, and times proportional to the number of files."""
     names = ("files", "what", "where", "seconds", "microseconds a file", "peak, MB", "of a worker, MB")
     lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
     for files in _SIZES:
@@ -86,7 +86,7 @@ def run(rows: int, runs: int) -> str:
 
 
 def _of_jvm(folder: Path, name: str, orphans: int) -> dict[str, Any]:
-    """The JVM's dry run; for its catalog, which is a folder, the table has another metadata file meanwhile."""
+    """Run the JVM's dry run; its catalog, which is a folder, temporarily needs another metadata file in the table."""
     metadata = Path(lakescan.table(name).folder.removeprefix("file://"), "metadata")
     newest = max(metadata.glob("*.metadata.json"))
     own = [metadata / "v1.metadata.json", metadata / "version-hint.text"]
@@ -117,7 +117,7 @@ def _work(folder: Path, name: str, where: str, what: str, least: int) -> dict[st
 
 
 def _table(folder: Path, files: int) -> str:
-    """A table of empty files, all of them old: a thousand in a folder; and orphans among them."""
+    """Make a table of old, empty files, a thousand per folder, with orphans among them."""
     catalog = lakescan.catalog("upkeep", warehouse=folder / "warehouse")
     catalog.create_namespace("n", exist_ok=True)
     table = catalog.create_table("n.t", "id BIGINT")

@@ -1,10 +1,9 @@
-"""Tables on an object store that takes 50 ms for each answer: planned and read, with the requests counted.
+"""Plan and read tables on an object store that takes 50 ms for each answer.
 
-A table of 1,000 Iceberg manifests, a Delta log of 5,000 commits without a checkpoint and with one 100 commits before
-its end, and 1,000 small files of 100 rows. The store speaks S3 in a process of its own. Each task runs with nothing
-cached; seconds are the median. `needed` are the round trips that have to follow each other by the format, if all that
-can be asked for at once is: the aim is three times their seconds. `chain` is how many did, by the store's clock. The
-peers' clients have their own settings.
+The tables are one of 1,000 Iceberg manifests, a Delta log of 5,000 commits, the same log with a checkpoint 100 commits
+before its end, and 1,000 small files of 100 rows. The store speaks S3 in its own process, and nothing is cached.
+`needed` counts the round trips that the format requires one after the other. The aim is three times their seconds.
+`chain` counts the round trips that did follow each other. The peers' clients have their own settings.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _AIM = 3
 
 @dataclass(frozen=True)
 class _Task:
-    """A task by name, the round trips that it needs, and who does it how."""
+    """A task: its name, the round trips that it needs, and its contenders."""
 
     name: str
     needed: int
@@ -32,7 +31,7 @@ class _Task:
 
 
 def run(rows: int, runs: int) -> str:
-    """The tables have their sizes, whatever `rows` says; at most three runs."""
+    """Run all tasks at most three times; the tables have fixed sizes."""
     from lakescan.common.cache import CACHE
 
     lines = [
@@ -45,7 +44,7 @@ def run(rows: int, runs: int) -> str:
                 seconds, requests = [], Requests({}, 0, 0)
                 for _ in range(min(runs, 3)):
                     CACHE.clear()
-                    time.sleep(0.5)  # for what the one before has left behind
+                    time.sleep(0.5)  # lets work left by the previous run end
                     store.requests()
                     started = time.perf_counter()
                     work()
@@ -79,8 +78,8 @@ def _tasks(store: SlowStore) -> list[_Task]:
     def both(name: str, needed: int, mine: Callable[[], object], peer: str, theirs: Callable[[], object]) -> _Task:
         return _Task(name, needed, {"**lakescan**": mine, peer: theirs})
 
-    # Iceberg by folder: names, hint, metadata, manifest list, manifests; pyiceberg is given the metadata file.
-    # Delta: `_last_checkpoint`, names (a thousand at once), commits and checkpoint.
+    # Iceberg by folder: listing, hint, metadata, manifest list, manifests; pyiceberg gets the metadata file.
+    # Delta: `_last_checkpoint`, listing (a thousand names each), commits and checkpoint.
     return [
         both(
             "plan 1,000 manifests",

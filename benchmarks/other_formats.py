@@ -1,9 +1,9 @@
-"""ORC and Avro data files: ORC against pyarrow's own reader, Avro against Parquet files of the same rows.
+"""Read ORC and Avro data files: ORC against pyarrow's own reader, Avro against Parquet files of the same rows.
 
-Tables of 1,000,000 rows of six columns (two longs, an int, a double, a short text, a timestamp), in one file each.
-All columns are read, or two of them. `pyarrow.orc` reads the file into one Arrow table. The peer of Avro is an Iceberg
-table of the same rows in a Parquet file (zstd), which lakescan reads, too. Avro blocks have 64 kB before compression,
-as Java's have. The last line is of `fastavro`, record by record, as without the extra `fast`.
+Each table has 1,000,000 rows of six columns (two longs, an int, a double, a short text, a timestamp) in one file.
+`pyarrow.orc` reads the file into one Arrow table. The peer of Avro is an Iceberg table in a zstd Parquet file, also
+read by lakescan. Avro blocks have 64 kB before compression, as Java writes them. The last row is `fastavro` without
+the extra `fast`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TWO = ("user", "amount")
 
 
 def run(rows: int, runs: int) -> list[Result]:
-    """Full reads and reads of two columns, of each format."""
+    """Read all columns and two columns, in each format."""
     rows = min(rows, ROWS)
     import polars  # noqa: F401  # what the columnar decoder imports, so that no run does
     from pyarrow import orc
@@ -75,7 +75,7 @@ def _by_records(location: str) -> Callable[[], object]:
 
 
 def _table(file_format: str, rows: int, **writing: object) -> str:
-    """The metadata file of a table of one file, which is made once and kept."""
+    """Make a table of one file once, and return its metadata file."""
     from samples.iceberg_table import write_table
 
     folder = FOLDER / f"other_formats_{file_format}_{'_'.join(map(str, writing.values()))}_{rows}"

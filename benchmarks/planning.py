@@ -1,4 +1,4 @@
-"""Planning an Iceberg table of 100,000 files, against Java's `planTasks()` in a warm JVM, and against pyiceberg."""
+"""Plan an Iceberg table of 100,000 files, against Java's `planTasks()` in a warm JVM, and against pyiceberg."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.harness import Result, compare
 from benchmarks.jvm import PYTHON, jvm
 from benchmarks.planning_table import planning_table
 
-# A task, its filter here, and Java's: a method of Expressions, a column, a value.
+# A task, lakescan's filter, and Java's filter: a method of Expressions, a column, a value.
 _SCANS: list[tuple[str, str | None, list[list[Any]]]] = [
     ("everything", None, []),
     ("one day: manifests pruned", "day = '2024-11-18'", [["equal", "day", "2024-11-18"]]),
@@ -20,7 +20,7 @@ _SCANS: list[tuple[str, str | None, list[list[Any]]]] = [
 
 
 def run(rows: int, runs: int) -> list[Result]:
-    """100,000 files in 100 manifests, whatever `rows` says. The JVM needs `make smoke-4.1`'s environment."""
+    """Plan 100,000 files in 100 manifests, whatever `rows` is. The JVM needs the environment of `make smoke-4.1`."""
     import lakescan
     from lakescan.common.cache import DEFAULT_LIMIT
 
@@ -50,7 +50,7 @@ def run(rows: int, runs: int) -> list[Result]:
 
 
 def _groups() -> object:
-    """The plan of all files, and its task groups as they are sent to Spark's workers."""
+    """Plan all files, and make the task groups that are sent to Spark's workers."""
     import lakescan
     from lakescan.planning.task_group_rows import GroupRows
 
@@ -67,7 +67,7 @@ def _pyiceberg(path: str, condition: str | None) -> object:
 
 @contextmanager
 def _java() -> Iterator[Any]:
-    """A function that asks a warm JVM to plan."""
+    """Yield a function that plans in a warm JVM."""
     with jvm() as ask:
         for _ in range(5):  # the JIT's warm-up
             ask({"table": planning_table(100_000, 100), "filter": []})

@@ -1,7 +1,8 @@
-"""Planning 10,000 to 10,000,000 Iceberg files, each in its own process: time and peak memory.
+"""Plan 10,000 to 10,000,000 Iceberg files, each in its own process: time and peak memory.
 
-`whole` is one plan of all files, `parts` are plans of some manifests each. Of 10,000,000 files (100 copies of 100,000),
-a filter by bounds leaves 100: `one in 100,000`, in process and by two of Spark's workers, whose memory is not counted.
+`whole` is one plan of all files, and `parts` are plans of some manifests each. A filter by bounds leaves 100 of
+10,000,000 files (100 copies of 100,000): `one in 100,000`, in process and by two of Spark's workers, whose memory is
+not counted.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _SIZES = (10_000, 100_000, 1_000_000)
 
 
 def run(rows: int, runs: int) -> str:
-    """A table of its own kind; what is aimed at is 1.5 GB for a million files, and times that grow as the files do."""
+    """Return a table of measurements. The aims are 1.5 GB for a million files, and times proportional to their number."""
     lines = ["| files | plan | seconds | microseconds a file | peak memory, MB |", "|---|---|---|---|---|"]
     for files in _SIZES:
         path = planning_table(files, files // 1000)

@@ -1,4 +1,4 @@
-"""An Iceberg table for planning: many files with statistics of twenty columns, a manifest a day; no data files."""
+"""An Iceberg table for planning: many files with statistics of twenty columns, one manifest per day; no data files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REGIONS = ("eu", "us", "ap", "sa")
 
 
 def planning_table(files: int, manifests: int) -> str:
-    """The table's folder. Partitioned by day, one a manifest, and by region."""
+    """Make the table once and return its folder. It is partitioned by day (one per manifest) and by region."""
     folder = FOLDER / f"planning_{files}"
     write_planning_table(folder, f"file://{folder}", files, manifests)
     return str(folder)
@@ -55,7 +55,7 @@ def write_planning_table(folder: Path, location: str, files: int, manifests: int
 
 
 def copied_table(files: int, copies: int) -> str:
-    """The folder of a table whose manifests are copies of those of `planning_table(files, ...)`, each so many times."""
+    """Make a table of `copies` copies of each manifest of `planning_table(files, ...)`; return its folder."""
     source, folder = Path(planning_table(files, files // 1000)), FOLDER / f"planning_{files}_{copies}_times"
     if not (folder / "done").exists():
         (folder / "metadata").mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ _SPEC = [
 
 
 def day_manifest(folder: Path, location: str, number: int, files: int) -> dict[str, Any]:
-    """Write the manifest of day `number`, with so many files; its entry in the manifest list."""
+    """Write the manifest of day `number` with `files` files; return its entry in the manifest list."""
     day = _FIRST_DAY + number
     entries = [_entry(location, number * files + i, day) for i in range(files)]
     header = {

@@ -1,8 +1,8 @@
-"""`make bench-quick`: a few minutes of in-process work against its rivals, compared with the committed ratios.
+"""`make bench-quick`: a few minutes of in-process work against the peers, compared with the committed ratios.
 
-Fails where a ratio is 20% worse than `benchmarks/quick.json` has it. Contenders take turns, and the fastest run of each
-counts: other work on the machine only ever slows a run down. A task that seems worse is measured twice more, with more
-runs, before it fails. `--write` commits new ratios to the file.
+Fails if a ratio is 20% worse than in `benchmarks/quick.json`. Contenders take turns, and the fastest run of each
+counts: other work on the machine only ever slows a run down. Before a task fails, it is measured twice more, with more
+runs. `--write` commits new ratios to the file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from benchmarks.planning_table import planning_table
 from lakescan.common.cache import DEFAULT_LIMIT
 
 COMMITTED = Path(__file__).with_name("quick.json")
-WORSE = 1.2  # a ratio that is so many times the committed one is worse
+WORSE = 1.2  # a ratio of this many times the committed one is worse
 _ROWS, _FILES, _ADDS, _CHANGED = 2_000_000, 20_000, 20_000, 500_000
 _RUNS, _MORE_RUNS = 5, (10, 20)
 
@@ -55,12 +55,12 @@ def main() -> None:
 
 
 def worse(ratios: Mapping[str, float], committed: Mapping[str, float]) -> list[str]:
-    """The tasks whose ratio is at least 20% worse than the committed one; tasks without one are new."""
+    """Return the tasks whose ratio is at least 20% worse than the committed one; tasks without one are new."""
     return [name for name, ratio in ratios.items() if ratio >= WORSE * committed.get(name, ratio)]
 
 
 def tasks() -> Iterator[tuple[str, tuple[Prepare, Prepare]]]:
-    """Each task's name, and what makes ours and the rival's ready; making ready is not timed."""
+    """Yield each task's name, and the preparations of lakescan and the peer, which are not timed."""
     yield from _reads()
     yield from _plans()
     with _new_folder() as folder:
@@ -169,7 +169,7 @@ def _merge_theirs(source: pa.Table, table: object) -> object:
 
 
 def _ready(contender: Contender) -> Contender:
-    """A contender that needs nothing made ready."""
+    """Return a contender that needs no preparation."""
     return contender
 
 
@@ -183,7 +183,7 @@ def _new_folder() -> Iterator[Path]:
 
 
 def _ratio(pair: tuple[Prepare, Prepare], committed: float | None) -> float:
-    """The ratio of the fastest runs; measured again if it seems worse than the committed one."""
+    """Return the ratio of the fastest runs; measure again if it seems worse than the committed one."""
     ratio = _measured(pair, _RUNS)
     for runs in _MORE_RUNS:
         if committed is None or ratio < WORSE * committed:

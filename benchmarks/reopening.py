@@ -1,8 +1,8 @@
-"""Opening a table of 100,000 files again after one more commit, which is the 1,001st since a checkpoint.
+"""Open a table of 100,000 files again after the 1,001st commit since a checkpoint.
 
-A process that has planned the table reads what is new: the end of the log, or a manifest list and one manifest. The
-three rows are opening, opening with the live files (no filter), and opening with the whole plan, whose splits and task
-groups are those of all files. The peers read the table anew: deltalake's and pyiceberg's own opening.
+A process that has planned the table reads only the end of the log, or a manifest list and one manifest. The three
+rows are opening, opening with the live files (no filter), and opening with the whole plan. The peers, deltalake and
+pyiceberg, read the whole table again.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _FILES, _COMMITS = 100_000, 1_000
 
 
 def run(rows: int, runs: int) -> list[Result]:
-    """100,000 files and 1,000 commits, whatever `rows` says."""
+    """Open a table of 100,000 files and 1,000 commits, whatever `rows` is."""
     results = []
     for name, (path, commit), peer in (
         ("Iceberg", _iceberg(), _pyiceberg),
         ("Delta", _delta(), _deltalake),
     ):
         for what, ours in (("open", _opened), ("open, live files", _live), ("open, plan", _planned)):
-            _planned(path)  # what is known before the commit
+            _planned(path)  # fill the cache before the commit
 
             def again(ours: Callable[[str], object] = ours, path: str = path, commit: Any = commit) -> object:
                 next(commit)
@@ -79,7 +79,7 @@ def _version(metadata: Path) -> int:
 
 
 def _delta() -> tuple[str, Iterator[None]]:
-    """The folder of a copy of the Delta table, and its next commits."""
+    """Return the folder of a copy of the Delta table, and an iterator that makes its next commits."""
     source, folder = FOLDER / "reopened_delta", FOLDER / "reopened_delta_copy"
     write_delta_log(source, _FILES, 10, 1_000, checkpoint=_FILES // 1_000)
     for number in range(_COMMITS):
@@ -92,7 +92,9 @@ def _delta() -> tuple[str, Iterator[None]]:
 
 
 def _iceberg() -> tuple[str, Iterator[None]]:
-    """The folder of an Iceberg table with manifests of `planning_table` and one for each commit; its next commits."""
+    """Return the folder of an Iceberg table with one more manifest per commit, and an iterator that makes its next
+    commits.
+    """
     folder = FOLDER / "reopened_iceberg"
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "metadata").mkdir(parents=True)

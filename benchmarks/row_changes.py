@@ -1,7 +1,7 @@
-"""Changing rows: 4M rows of six columns in eight files; 1% deleted, 1% updated, 200,000 keys merged, half of them new.
+"""Change 4M rows of six columns in eight files: delete 1%, update 1%, merge 200,000 keys, half of them new.
 
-On Spark against both JVM writers, in process against deltalake, each on a new copy of the table for every run; making
-copies is not timed. Then 1,000,000 keys, half of them new, merged into 16M rows in process, with the peak of memory.
+On Spark the peers are both JVM writers, in process deltalake. Each run has a new copy of the table, and copying is not
+timed. The last row merges 1,000,000 keys, half of them new, into 16M rows in process.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Prepare = Callable[[], Callable[[], object]]
 
 
 def run(rows: int, runs: int) -> list[Result]:
-    """Whatever `rows` says; each contender runs once before it is measured."""
+    """Run each contender once before it is measured; `rows` is ignored."""
     data = six_columns(_ROWS)
     folder = (FOLDER / "row_changes").absolute()
     shutil.rmtree(folder, ignore_errors=True)
@@ -62,7 +62,7 @@ def run(rows: int, runs: int) -> list[Result]:
 
 
 def changes(rows: int, keys: int) -> pa.Table:
-    """New rows: half with keys of rows that are there, in no order, half with new ones."""
+    """Return new rows in no order: half have existing keys, half have new ones."""
     generator = np.random.default_rng(11)
     known = generator.choice(rows, keys // 2, replace=False)
     ids = generator.permutation(np.concatenate([known, np.arange(rows, rows + keys - keys // 2)]))
@@ -79,7 +79,7 @@ def changes(rows: int, keys: int) -> pa.Table:
 
 
 def _measured(contenders: dict[str, Prepare], runs: int) -> dict[str, float]:
-    """The median seconds of each, in turn, without what makes it ready."""
+    """Return the median seconds of each contender, taking turns, without its preparation."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(runs + 1):
         for name, prepare in contenders.items():
@@ -93,7 +93,7 @@ def _measured(contenders: dict[str, Prepare], runs: int) -> dict[str, float]:
 
 
 def _table(catalog: lakescan.Catalog, data: Any, kind: tuple[str, str, str]) -> lakescan.Table:
-    """A new table of the rows, in a file for each of theirs."""
+    """Make a new table with one file for each of the data's files."""
     form, version, mode = kind
     properties = {"format-version": version} | {f"write.{each}.mode": mode for each in ("delete", "update", "merge")}
     if form == "delta":
@@ -196,7 +196,7 @@ def _on_spark(catalog: lakescan.Catalog, data: Any, folder: Path, runs: int) -> 
 
 
 def _large(runs: int) -> Result:
-    """A million keys into 16M rows; pyiceberg takes some 18 minutes for a million keys."""
+    """Merge a million keys into 16M rows; pyiceberg takes some 18 minutes for a million keys."""
     rows, keys = 16_000_000, 1_000_000
     data = six_columns(rows)
     folder = (FOLDER / "row_changes_large").absolute()

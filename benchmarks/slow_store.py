@@ -1,6 +1,6 @@
-"""A store that speaks enough of S3 to be read, and takes a given time for each answer: folders as buckets, no keys.
+"""A store that implements enough of S3 to be read, and delays each answer: folders as buckets, no keys.
 
-Written for measuring: an answer costs it 0.1 ms beside the delay, so that hundreds of requests at once are no load.
+An answer costs the store 0.1 ms in addition to the delay, so that hundreds of concurrent requests are no load.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOG = "/-/requests"
 
 @dataclass(frozen=True)
 class Requests:
-    """What a store was asked for: the number of requests by kind, and how many of them came one after the other."""
+    """The requests to a store: their number by kind, and the length of the longest chain of sequential ones."""
 
     kinds: dict[str, int]
     chain: int
@@ -39,7 +39,7 @@ class Requests:
 
     @property
     def count(self) -> int:
-        """All requests."""
+        """Return the number of all requests."""
         return sum(self.kinds.values())
 
     def __str__(self) -> str:
@@ -50,31 +50,31 @@ class Requests:
 
 @dataclass(frozen=True)
 class SlowStore:
-    """A running store, and the settings by which its clients find it."""
+    """A running store, and the settings that its clients need."""
 
     endpoint: str
 
     @property
     def options(self) -> dict[str, str]:
-        """Storage options of lakescan and of pyiceberg."""
+        """Return storage options of lakescan and of pyiceberg."""
         keys = {"s3.access-key-id": "some-key", "s3.secret-access-key": "some-secret"}
         return {"s3.endpoint": self.endpoint, "s3.region": "us-east-1", **keys}
 
     @property
     def delta_rs(self) -> dict[str, str]:
-        """Storage options of deltalake."""
+        """Return storage options of deltalake."""
         keys = {"aws_access_key_id": "some-key", "aws_secret_access_key": "some-secret", "aws_region": "us-east-1"}
         return {"aws_endpoint_url": self.endpoint, "aws_allow_http": "true", **keys}
 
     def requests(self) -> Requests:
-        """The requests since the last call."""
+        """Return the requests since the last call."""
         with urllib.request.urlopen(self.endpoint + _LOG) as answer:
             seen = json.load(answer)
         return Requests(dict(Counter(kind for kind, _, _ in seen)), _chain(seen), _at_once(seen))
 
 
 def _chain(seen: list[tuple[str, float, float]]) -> int:
-    """The most requests of which each began after the one before it was answered."""
+    """Return the length of the longest chain of requests that each began after the previous one was answered."""
     count, end = 0, 0.0
     for _, started, ended in sorted(seen, key=lambda each: each[2]):
         if started >= end:

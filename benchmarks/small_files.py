@@ -1,7 +1,7 @@
-"""100,000 files of ten rows on Spark: one row by its key, and all rows counted and added up, asked of a data frame.
+"""Query 100,000 files of ten rows on Spark: find one row by its key, count all rows, add them up.
 
-The JVM readers run on PySpark 4.1, in their own process. Sessions are warm, but for the first query of a new one, which
-opens the table, too. Connect is measured against the JVM readers on a classic session.
+The JVM readers run on PySpark 4.1 in their own process. Sessions are warm, except for the first query of a new session,
+which also opens the table. Connect is compared with the JVM readers in a classic session.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ print(json.dumps(found))
 
 
 def run(rows: int, runs: int) -> str:
-    """Both formats, whatever `rows` says: warm on classic and Connect, and in fresh sessions."""
+    """Query both formats: warm on classic and Connect, and in fresh sessions; `rows` is ignored."""
     data = small_files(FILES)
     tables = {"iceberg": data.iceberg, "delta": data.delta}
     results, java = [], {}
@@ -87,7 +87,7 @@ def run(rows: int, runs: int) -> str:
 
 
 def _warm(spark: Any, jvm: Any, name: str, path: str, what: str, runs: int) -> dict[str, float]:
-    """The seconds of both of our ways and of the JVM's, which take turns."""
+    """Return the seconds of lakescan's two ways and of the JVM's, which take turns."""
     return side_by_side(
         {
             "table": lambda: _work(lakescan.spark.table(spark, path), what),

@@ -1,8 +1,8 @@
-"""Reading on Spark against Spark's own Parquet reader on the same rows, and against both JVM readers.
+"""Read on Spark, against Spark's own Parquet reader on the same rows, and against both JVM readers.
 
-All rows, a sum of one column by another, and one row by its key, asked of a data frame. `table` is
-`lakescan.spark.table`, `format` is `spark.read.format`. Spark's Parquet reader always reads all rows, including those
-that the other readers drop as deleted. The JVM readers run on PySpark 4.1, in their own process.
+The tasks are all rows, a sum of one column by another, and one row by its key. `table` is `lakescan.spark.table`, and
+`format` is `spark.read.format`. Spark's Parquet reader always reads all rows, also those that the other readers drop as
+deleted. The JVM readers run on PySpark 4.1 in their own process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _AIMS = {
 
 
 def run(rows: int, runs: int) -> list[Result]:
-    """Iceberg and Delta, clean and with 10% of the rows deleted."""
+    """Read Iceberg and Delta, clean and with 10% of the rows deleted."""
     data = six_columns(rows)
     tables = [("iceberg", "clean", data.iceberg), ("delta", "clean", data.delta)]
     for kind in ("positions", "vectors"):
@@ -58,7 +58,7 @@ def _against(
     rows: int,
     runs: int,
 ) -> list[Result]:
-    """The tasks on one table: our two ways and both peers take turns."""
+    """Run the tasks on one table: lakescan's two ways and both peers take turns."""
     java = for_java(location) if name == "iceberg" else location
     key = rows * 5 // 8 + 12_345
     results = []
@@ -85,7 +85,7 @@ def _against(
 
 
 def work(frame: Any, what: str, key: int) -> None:
-    """Read `all` rows and columns and throw them away, a `sum` of one column by another, or the row of a key."""
+    """Read `all` rows and columns and discard them, compute a `sum` of one column by another, or read the row of a key."""
     if what == "all":
         frame.write.format("noop").mode("overwrite").save()
     elif what == "sum":

@@ -1,7 +1,7 @@
-"""Reading on Spark from an object store: the native lane, the Arrow lane, and Spark's own Parquet reader.
+"""Read on Spark from an object store: the native lane, the Arrow lane, and Spark's own Parquet reader.
 
-The store speaks S3, serves a folder from a process of its own, and takes 5 ms for each answer. Spark has Hadoop's
-client of S3 from Maven. Spark's Parquet reader lists the folder, and always reads all rows.
+The store speaks S3, serves a folder from its own process, and takes 5 ms for each answer. Spark has Hadoop's S3
+client from Maven. Spark's Parquet reader lists the folder, and always reads all rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WIDE = {"spark.driver.memory": "4g", "spark.driver.extraJavaOptions": "-XX:+Use
 
 
 def run(rows: int, runs: int) -> str:
-    """Full scans and a two-column aggregate of clean tables and of those with deletes."""
+    """Run full scans and a two-column aggregate, on tables with and without deletes."""
     data = six_columns(rows)
     tables = {
         "Iceberg": data.iceberg,
@@ -64,12 +64,12 @@ def run(rows: int, runs: int) -> str:
 
 
 def _there(path: str) -> str:
-    """A path of the benchmarks' folder in the store."""
+    """Return the location in the store of a path in the benchmarks' folder."""
     return path.removeprefix("file://").replace(str(FOLDER), f"s3://{BUCKET}", 1)
 
 
 def _drain(frame: Any) -> None:
-    """Read every row and column, and throw them away."""
+    """Read all rows and columns and discard them."""
     frame.write.format("noop").mode("overwrite").save()
 
 

@@ -1,7 +1,7 @@
-"""TPC-H's queries and TPC-DS's first thirty on Spark: over tables with 10% deleted rows, against Parquet files.
+"""Run TPC-H's queries and TPC-DS's first thirty on Spark, over tables with 10% deleted rows, against Parquet files.
 
-The rows that belong to the queries are the same, and in the same order. `sql` is `lakescan.spark.sql`; `views` are
-views of `spark.read.format`, asked by Spark's own `sql`. Seconds are those of a whole query, from its text to its rows.
+The Parquet files have the live rows in the same order. `sql` is `lakescan.spark.sql`. `views` are views of
+`spark.read.format` that Spark's own `sql` queries. Seconds are those of a whole query, from its text to its rows.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _KEYS = {
     },
 }
 _LARGE = {"lineitem": 8, "orders": 4, "store_sales": 4, "catalog_sales": 2, "inventory": 4}
-_MOST = 30  # of the queries
+_MOST = 30  # of TPC-DS's queries
 
 
 def run(rows: int, runs: int) -> str:
-    """Both benchmarks, whatever `rows` says."""
+    """Run both benchmarks, whatever `rows` is."""
     parts = []
-    spark = session("4g")  # with 1 GB, Spark now and then cannot broadcast what it chooses to, of Parquet files, too
+    spark = session("4g")  # with 1 GB, Spark sometimes cannot broadcast a table, even of Parquet files
     lakescan.spark.register(spark)
     try:
         for name in _KEYS:
@@ -84,7 +84,7 @@ def _contenders(spark: Any, data: Tpc) -> Iterator[Queries]:
 
 
 def _write_parquet(data: Tpc, folder: Any) -> None:
-    """The rows as Parquet files of the tables' number and compression."""
+    """Write the rows as Parquet files with the tables' number of files and compression."""
     import pyarrow.parquet as pq
 
     for name, file in data.tables.items():
@@ -101,7 +101,7 @@ def _write_parquet(data: Tpc, folder: Any) -> None:
 
 
 def _measured(data: Tpc, queries: Queries, runs: int) -> str:
-    """The medians, a row for each query, and the ratios of sums."""
+    """Return the medians, a row per query, and the ratios of sums."""
     lines = ["| query | sql | views | Spark Parquet | sql / Parquet | views / Parquet |", "|---|---|---|---|---|---|"]
     sums = dict.fromkeys(queries, 0.0)
     for number, text in list(data.queries.items())[:_MOST]:

@@ -15,11 +15,11 @@ from benchmarks.data import FOLDER, write_delta_log
 from benchmarks.planning_table import write_planning_table
 
 BUCKET = "lake"
-SMALL_FILES, ROWS = 1_000, 100  # rows of each small file
+SMALL_FILES, ROWS = 1_000, 100  # rows per small file
 
 
 def bucket() -> Path:
-    """The bucket's folder, with `manifests`, `commits`, `checkpoint`, `small_iceberg` and `small_delta` in it."""
+    """Return the bucket's folder, with `manifests`, `commits`, `checkpoint`, `small_iceberg` and `small_delta` in it."""
     folder = FOLDER / BUCKET
     write_planning_table(folder / "manifests", f"s3://{BUCKET}/manifests", 10_000, 1_000)
     write_delta_log(folder / "commits", 5_000, 4, 1)
@@ -30,7 +30,7 @@ def bucket() -> Path:
 
 
 def _small_files(folder: Path) -> None:
-    """The same small Parquet files as a Delta table and as an Iceberg table."""
+    """Write the same small Parquet files as a Delta table and as an Iceberg table."""
     data, metadata = folder / "small_delta", folder / "small_iceberg" / "metadata"
     (data / "_delta_log").mkdir(parents=True, exist_ok=True)
     metadata.mkdir(parents=True, exist_ok=True)

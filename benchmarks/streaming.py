@@ -1,4 +1,4 @@
-"""Streaming 1,000 small commits on Spark, 100 files per micro-batch, against the JVM implementations' own sources.
+"""Stream 1,000 small commits on Spark, 100 files per micro-batch, against the JVM implementations' own sources.
 
 Each query reads all available commits into a sink that discards the rows. Seconds are those of the whole query.
 """
@@ -24,7 +24,7 @@ _LIMIT = {"iceberg": "streaming-max-files-per-micro-batch", "delta": "maxFilesPe
 
 
 def run(rows: int, runs: int) -> list[Result]:
-    """Iceberg and Delta; the number of commits is fixed."""
+    """Stream Iceberg and Delta; the number of commits is fixed."""
     from examples.demo import session
 
     results = []
@@ -46,7 +46,7 @@ def run(rows: int, runs: int) -> list[Result]:
 
 
 def _stream(spark: Any, name: str, path: str, options: dict[str, str]) -> int:
-    """Stream what is there; the number of micro-batches."""
+    """Stream all available rows and return the number of micro-batches."""
     with tempfile.TemporaryDirectory() as checkpoint:
         writer = spark.readStream.format(name).options(**options).load(path).writeStream.format("noop")
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
@@ -60,7 +60,7 @@ def _rows(number: int) -> pa.Table:
 
 
 def _iceberg() -> tuple[str, str]:
-    """The metadata file, and the folder for Java."""
+    """Return the metadata file, and the folder for Java."""
     from pyiceberg.catalog.sql import SqlCatalog
 
     folder = FOLDER / f"commits_{_COMMITS}_iceberg"
@@ -77,7 +77,7 @@ def _iceberg() -> tuple[str, str]:
 
 
 def _delta() -> tuple[str, str]:
-    """The table's folder, for both."""
+    """Return the table's folder, for both readers."""
     from deltalake import write_deltalake
 
     folder = FOLDER / f"commits_{_COMMITS}_delta"

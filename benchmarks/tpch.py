@@ -1,8 +1,8 @@
-"""TPC-H's 22 queries: SQL on Spark against Parquet and the JVM readers, SQL in this process against other engines.
+"""Run TPC-H's 22 queries: SQL on Spark against Parquet and the JVM readers, SQL in process against other engines.
 
-All read files of the same rows in the same order: the Parquet files are those of the Delta table. Seconds are those of
-a whole query, from its text to its rows, planning included. Polars runs what its SQL has; a dash is a query that is
-refused. The ratio of geometric means is over the queries that both run.
+All engines read files with the same rows in the same order. Seconds are those of a whole query, planning included.
+Polars runs the queries that its SQL supports, and a dash is a refused query. The ratio of geometric means is over the
+queries that both run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Queries = dict[str, Callable[[str], object]]
 
 
 def run(rows: int, runs: int) -> str:
-    """Two tables of seconds, by query: on Spark, and in one process."""
+    """Return two tables of seconds, by query: on Spark, and in one process."""
     data = tpc("tpch", SCALE)
     folder = FOLDER / f"tpch_{SCALE:g}"
     catalog = lakescan.catalog(_CATALOG, warehouse=str(folder))
@@ -106,7 +106,7 @@ def _in_process(files: Mapping[str, list[str]], folder: Path) -> Iterator[Querie
 
 
 def _with_polars(context: Any, text: str) -> object:
-    """Polars multiplies the tables of `FROM a, b`, whatever WHERE says: that takes all memory, and is not tried."""
+    """Run a query in Polars, except for `FROM a, b`: Polars makes the cross product first, which takes all memory."""
     from sqlglot import exp, parse_one
 
     if any(not (join.args.get("on") or join.args.get("using")) for join in parse_one(text).find_all(exp.Join)):
@@ -115,7 +115,7 @@ def _with_polars(context: Any, text: str) -> object:
 
 
 def _measured(data: Tpc, queries: Queries, runs: int) -> str:
-    """A table of the medians, a row for each query, and the geometric means of ratios to the first peer."""
+    """Return a table of the medians, a row per query, and the geometric means of ratios to the first peer."""
     refused = (UnsupportedFeature, QueryFailed, *_errors_of_polars())
     seconds: dict[int, dict[str, float]] = {}
     for number, text in data.queries.items():

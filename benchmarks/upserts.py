@@ -1,7 +1,7 @@
-"""Tables of many upserts, as Flink writes them: N commits of 2,000 rows, each with an equality delete file of its keys.
+"""Read tables of many upserts, as Flink writes them: N commits of 2,000 rows, each with an equality delete file.
 
-Each delete file applies to all earlier commits, so there are N(N-1)/2 pairs of files. The peer is Iceberg's own reader
-on Spark. It is not measured for 2,000 upserts.
+Each delete file applies to all earlier commits, so there are N(N-1)/2 pairs of files. The peer is Iceberg's own
+reader on Spark. It is not measured for 2,000 upserts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SCHEMA = pa.schema(
 
 
 def run(rows: int, runs: int) -> list[Result]:
-    """50, 200, 500 and 2,000 commits, whatever `rows` says. The peer is measured once, and not for 2,000."""
+    """Read 50, 200, 500 and 2,000 commits, whatever `rows` is. The peer is measured once, and not for 2,000."""
     from examples.demo import session
 
     import lakescan
@@ -71,7 +71,7 @@ def _seconds(read: Callable[[], object]) -> float:
 
 
 def upserts(commits: int) -> str:
-    """The table's folder."""
+    """Make the table and return its folder."""
     folder = FOLDER / f"upserts_{commits}"
     if (folder / "done").exists():
         return str(folder)

@@ -1,9 +1,9 @@
-"""Planning 1,000, 10,000 and 100,000 commits of upserts, each in its own process: time and peak memory.
+"""Plan 1,000, 10,000 and 100,000 commits of upserts, each in its own process: time and peak memory.
 
-Each commit has a data file and an equality delete file, in manifests of 500 files, and there are no files of rows. Keys
-are spread over all of their range, or each commit has its own, as where keys grow: then statistics rule out all
-deletes. The filter selects one key. N commits are N(N-1)/2 pairs of files; what is aimed at is 300 MB and 5 s for
-10,000, and times that grow as the commits do.
+Each commit has a data file and an equality delete file, in manifests of 500 files, and no file of rows exists. Keys
+are spread over their whole range, or each commit has its own keys, as with growing keys. In the second case
+statistics exclude all deletes. The filter selects one key. The aims are 300 MB and 5 s for 10,000 commits, and times
+that grow as the commits do.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FIELDS = [{"id": 1, "name": "id", "required": False, "type": "long"}]
 
 
 def run(rows: int, runs: int) -> str:
-    """Whatever `rows` says."""
+    """Plan the tables, whatever `rows` is."""
     lines = [
         "| commits | keys | filter | data files | delete files | pairs | groups | seconds | peak memory, MB |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -56,7 +56,7 @@ def run(rows: int, runs: int) -> str:
 
 
 def _upserts(commits: int, *, spread: bool) -> str:
-    """The table's folder."""
+    """Make the table and return its folder."""
     folder = FOLDER / f"upserts_growth_{commits}_{spread}"
     if not (folder / "done").exists():
         (folder / "metadata").mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def _upserts(commits: int, *, spread: bool) -> str:
 
 
 def _file(location: str, kind: str, content: int, number: int, commits: int, *, spread: bool) -> DeleteFile:
-    """A data file of 30 KB, or an equality delete file of 10 KB, of a commit."""
+    """Return a commit's data file of 30 KB, or its equality delete file of 10 KB."""
     low, high = (number % 100, commits * _ROWS - number % 100) if spread else (number * _ROWS, (number + 1) * _ROWS - 1)
     return DeleteFile(
         content,

@@ -83,7 +83,7 @@ def run_on_spark(orders: Scan, customers: Scan) -> pa.Table:
 
 
 def session(memory: str = "1g") -> SparkSession:
-    """A local session with little log output, whose JVM has so much memory if this process starts it."""
+    """Start a local session with little log output; `memory` is the JVM's memory if this process starts it."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("lakescan demo")
@@ -109,7 +109,7 @@ def run_on_duckdb(shop: Shop) -> pa.Table:
 
 
 def agree(answer: pa.Table, expected: pa.Table) -> bool:
-    """Whether both results have the same rows; sums of floats may differ in the last digits."""
+    """Return whether both results have the same rows; sums of floats may differ in the last digits."""
     ours, theirs = answer.to_pylist(), expected.to_pylist()
     return len(ours) == len(theirs) and all(
         {k: v for k, v in a.items() if k != "revenue"} == {k: v for k, v in b.items() if k != "revenue"}

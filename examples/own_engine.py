@@ -1,8 +1,8 @@
-"""An engine of one's own over scan tasks: a count by group, in processes, without any other library.
+"""A minimal engine over scan tasks: a count by group, in several processes, without any other library.
 
 `python -m examples.own_engine TABLE COLUMN` counts the rows of each value of a column. An engine needs three things of
 lakescan: `Scan.tasks()`, which plans; `ScanTask.to_batches()`, which reads on a worker; and `ScanTask.select`, for the
-columns that turn out to be enough. Deletes, filters, schema changes, encodings and credentials are in the task.
+columns that are enough. Deletes, filters, schema changes, encodings and credentials are in the task.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import lakescan
 
 
 class Engine:
-    """Runs one function for each task of a scan, on `workers` processes, and adds up what they return."""
+    """Run one function for each task of a scan on `workers` processes, and add up the results."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
 
     def count_by(self, scan: lakescan.Scan, column: str) -> Counter[Any]:
-        """How many rows have each value of a column."""
+        """Count the rows for each value of a column."""
         tasks = [task.select([column]) for task in scan.tasks(parallelism=self._workers)]
         tasks.sort(key=lambda task: -task.num_bytes)  # the largest first, so that all workers end together
         total: Counter[Any] = Counter()
@@ -34,7 +34,7 @@ class Engine:
 
 
 def _counts(task: lakescan.ScanTask) -> Counter[Any]:
-    """What a worker does: memory is bounded by a batch."""
+    """Count the values in one task, on a worker: memory is bounded by a batch."""
     counts: Counter[Any] = Counter()
     for batch in task.to_batches():
         for each in batch.column(0).value_counts():

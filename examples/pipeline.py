@@ -96,7 +96,7 @@ def live(spark: Any, source: str, output: Path) -> None:
 
 
 def total(spark: Any, **options: Any) -> float:
-    """The revenue, computed on Spark."""
+    """Compute the revenue on Spark."""
     frame = spark.read.format("iceberg").options(**options).load(NAME)
     return float(frame.selectExpr("sum(price * quantity) AS revenue").first()["revenue"])
 

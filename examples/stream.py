@@ -1,7 +1,7 @@
 """Stream from an Iceberg table, while a writer appends to it, into a Delta table, and draw the progress.
 
 Run with `python -m examples.stream [--seconds N] [--output FOLDER]`. Each micro-batch is committed with its number, so
-that one that is repeated after a failure is not written twice.
+that a batch that is repeated after a failure is not written twice.
 """
 
 from __future__ import annotations
@@ -129,12 +129,12 @@ def copy(batch: DataFrame, number: int, target: Path) -> None:
 
 
 def rows_in(target: Path) -> int:
-    """The number of rows in the target so far."""
+    """Return the number of rows in the target so far."""
     return lakescan.table(target).scan().count() if (target / "_delta_log").exists() else 0
 
 
 def behind(query: Any) -> int:
-    """The number of rows that the stream has not read yet, as Spark reports it."""
+    """Return the number of rows that the stream has not read yet, as Spark reports it."""
     last = query.lastProgress
     latest = last["sources"][0]["latestOffset"] if last else None
     offset = json.loads(latest) if isinstance(latest, str) else latest or {}

@@ -1,1 +1,1 @@
-"""Tables written by the reference implementations on the JVM, read here: run by `make test-interop`."""
+"""Tables written by the JVM reference implementations, read by lakescan: run by `make test-interop`."""

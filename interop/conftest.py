@@ -26,7 +26,7 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 @pytest.fixture(scope="session")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder under which both catalogs keep their tables."""
+    """The folder of both catalogs' tables."""
     return tmp_path_factory.mktemp("warehouse")
 
 
@@ -56,7 +56,7 @@ def jvm(warehouse: Path) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def rest_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the server has its database and its tables."""
+    """The folder of the server's database and tables."""
     return tmp_path_factory.mktemp("rest")
 
 
@@ -69,7 +69,7 @@ def rest_uri(rest_folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def rest(rest_uri: str, jvm: Any) -> lakescan.Catalog:
-    """The catalog, here and in the JVM."""
+    """The REST catalog, registered in lakescan and in the JVM."""
     jvm.conf.set("spark.sql.catalog.rest", "org.apache.iceberg.spark.SparkCatalog")
     jvm.conf.set("spark.sql.catalog.rest.type", "rest")
     jvm.conf.set("spark.sql.catalog.rest.uri", rest_uri)

@@ -1,4 +1,4 @@
-"""Sixteen writers of one table at once, half of them in the JVM."""
+"""Sixteen concurrent writers of one table, half of them in the JVM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _WRITERS, _COMMITS = 16, 2
 
 
 def written_by_many(here: Callable[[int], object], there: Callable[[int], object]) -> list[int]:
-    """Commit ids, each by `here` or by `there`, and return all; raises the first error of a writer."""
+    """Commit ids, each by `here` or `there`, and return all ids; raise the first error of a writer."""
 
     def write(writer: int) -> list[int]:
         ids = [_COMMITS * writer + number for number in range(_COMMITS)]

@@ -1,11 +1,11 @@
-"""Read all tables below folders here and by the JVM, and say where rows, older states or changes differ.
+"""Read all tables below folders with lakescan and the JVM, and report differences in rows, older states and changes.
 
-python -m interop.public_tables FOLDER...                     Delta and Iceberg
-python -m interop.public_tables FOLDER --moved /old/place=FOLDER/table
+python -m interop.public_tables FOLDER... Delta and Iceberg python -m interop.public_tables FOLDER --moved
+/old/place=FOLDER/table
 
-For tables that other projects publish as test data: a checkout of their repository is such a folder. Iceberg tables
-that were moved are read here with `--moved`; the JVM finds those alone whose metadata names places that are there,
-such as paths that are relative to the folder in which this runs. Members of type VARIANT are left out.
+The tool is for tables that other projects publish as test data, such as a checkout of their repository. lakescan reads
+moved Iceberg tables with `--moved`. The JVM finds only tables whose metadata names existing locations, such as paths
+relative to the working directory. Members of type VARIANT are left out.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ import lakescan
 from interop.histories.canonical import difference
 from interop.histories.sides import session
 
-_MOST_ROWS = 200_000  # more are counted
+_MOST_ROWS = 200_000  # more rows are only counted
 _NUMBER = re.compile(r"v?(\d+)")
 
 
 def main() -> int:
-    """The command; 1 if something differs that both sides read, or that the JVM alone reads."""
+    """Run the command; return 1 on a difference, or if only the JVM can read a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--moved", action="append", default=[], help="OLD=NEW, for Iceberg; may be given often")
@@ -56,7 +56,7 @@ Reads = tuple[str, Callable[[], pa.Table], Callable[[], Any]]
 
 
 def of_delta(jvm: Any, folder: Path) -> Iterator[Reads]:
-    """The newest state, older ones, and the changes of each table, as functions here and there."""
+    """Yield the newest state, older ones, and the changes of each table, as functions of lakescan and of the JVM."""
     for table in sorted({log.parent for log in folder.rglob("_delta_log") if log.is_dir()}):
         path = str(table)
         yield path, lambda path=path: rows(path), lambda path=path: jvm.read.format("delta").load(path)
@@ -81,7 +81,7 @@ def of_delta(jvm: Any, folder: Path) -> Iterator[Reads]:
 
 
 def of_iceberg(jvm: Any, folder: Path, relocate: dict[str, str]) -> Iterator[Reads]:
-    """Each metadata file, as functions here and there."""
+    """Yield each metadata file, as functions of lakescan and of the JVM."""
     for number, file in enumerate(sorted(folder.rglob("*.metadata.json"), key=lambda file: (file.parent, order(file)))):
         raw = file.read_bytes()
         try:
@@ -101,20 +101,20 @@ def of_iceberg(jvm: Any, folder: Path, relocate: dict[str, str]) -> Iterator[Rea
 
 
 def order(file: Path) -> int:
-    """The number with which a metadata file's name begins."""
+    """Return the number at the start of a metadata file's name."""
     found = _NUMBER.match(file.name)
     return int(found[1]) if found else -1
 
 
 def rows(path: str, **options: Any) -> pa.Table:
-    """All rows; of many, their number."""
+    """Return all rows, or, of many rows, their number."""
     table = lakescan.table(path, **options)
     count = table.count()
     return table.to_arrow() if count <= _MOST_ROWS else pa.table({"count": [count]})
 
 
 def compared(ours: Callable[[], pa.Table], theirs: Callable[[], Any]) -> tuple[str, str]:
-    """What two reads are to each other, and in what they differ or fail."""
+    """Classify two reads, and describe how they differ or fail."""
     mine, yours = outcome(ours), outcome(lambda: arrow(theirs()))
     match mine, yours:
         case str(), str():
@@ -129,7 +129,7 @@ def compared(ours: Callable[[], pa.Table], theirs: Callable[[], Any]) -> tuple[s
 
 
 def outcome(read: Callable[[], pa.Table]) -> pa.Table | str:
-    """Rows, or the error in words."""
+    """Return the rows, or the error as text."""
     try:
         return read()
     except Exception as error:
@@ -137,7 +137,7 @@ def outcome(read: Callable[[], pa.Table]) -> pa.Table | str:
 
 
 def arrow(frame: Any) -> pa.Table:
-    """The rows of a frame of the JVM, without variants; of many, their number."""
+    """Return the rows of a JVM frame without variants, or, of many rows, their number."""
     variants = [field.name for field in frame.schema if "variant" in field.dataType.simpleString()]
     count = frame.count()
     return frame.drop(*variants).toArrow() if count <= _MOST_ROWS else pa.table({"count": [count]})

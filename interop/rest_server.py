@@ -1,4 +1,4 @@
-"""The reference's own REST catalog server, with its JARs from Maven."""
+"""The reference implementation's own REST catalog server, with its JARs from Maven."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DEPENDENCIES = {
 
 @contextmanager
 def rest_server(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
-    """A server with its database in a folder; its URI. Settings are the catalog's own, such as `warehouse`."""
+    """Start a server with its database in a folder and yield its URI. Settings are the catalog's, such as `warehouse`."""
     port = _free_port()
     properties = {"uri": f"jdbc:sqlite:{folder}/rest.db", "rest.port": str(port), **settings}
     environment = {f"CATALOG_{_as_variable(name)}": value for name, value in properties.items()}
@@ -53,7 +53,7 @@ def _as_variable(name: str) -> str:
 
 
 def _classpath(folder: Path) -> str:
-    """The fixtures, what they need (resolved by the Ivy that Spark brings), and Spark's own Hadoop client."""
+    """Return the class path: the fixtures, their dependencies (resolved by Spark's Ivy), and Spark's Hadoop client."""
     jars = Path(pyspark.__file__).parent / "jars"
     kept = Path.home() / ".cache" / "lakescan-interop"
     kept.mkdir(parents=True, exist_ok=True)

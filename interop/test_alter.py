@@ -1,4 +1,4 @@
-"""ALTER TABLE here and in the JVM: the same words make the same metadata, and each goes on with what the other altered."""
+"""ALTER TABLE in lakescan and in the JVM: the same statement makes the same metadata, and each can continue."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def metadata(name: str) -> dict[str, Any]:
 
 
 def described(name: str) -> dict[str, Any]:
-    """What ALTER TABLE changes of the metadata; sets in the order of their members."""
+    """Return the metadata that ALTER TABLE changes, with sets in a fixed order."""
     found = metadata(name)
     mapping = found["properties"].pop(MAPPING, None)
     schemas = [
@@ -111,7 +111,7 @@ def _mapping(nodes: list[dict[str, Any]]) -> list[Any]:
 
 
 def _start(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A name mapping of the fields of a schema's JSON."""
+    """Return a name mapping of the fields of a schema's JSON."""
     found = []
     for each in nodes:
         kind = each["type"]
@@ -143,7 +143,7 @@ def test_the_same_words_make_the_same_metadata_as_in_the_jvm(rest: lakescan.Cata
         jvm.sql(f"ALTER TABLE {theirs} {words}")
         change(lakescan.table(ours).alter()).commit()
         assert described(ours) == described(theirs), words
-        if number % 6 == 0:  # files of many specs and schemas
+        if number % 6 == 0:  # data files of many specs and schemas
             lakescan.table(ours).append(pa.table({"id": [number], "part": ["c"]}))
             jvm.sql(f"INSERT INTO {theirs} (id, part) VALUES ({number}, 'c')")
     found = sorted(tuple(row) for row in jvm.sql(f"SELECT id, part FROM {ours}").collect())
@@ -156,7 +156,7 @@ def test_the_same_words_make_the_same_metadata_as_in_the_jvm(rest: lakescan.Cata
 def test_the_jvm_goes_on_with_a_table_that_was_altered_and_upgraded_here(
     rest: lakescan.Catalog, jvm: Any, tmp_path: Path, version: int
 ) -> None:
-    """The table is of an embedded catalog, which writes the metadata here."""
+    """The table is in an embedded catalog, which writes the metadata in process."""
     local = lakescan.catalog("embedded", warehouse=tmp_path)
     local.create_namespace("db")
     local.create_table("db.t", COLUMNS, partition_by=["part"], properties={"format-version": str(version)})

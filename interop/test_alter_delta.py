@@ -1,4 +1,4 @@
-"""ALTER TABLE of Delta tables: what is changed here is what Delta on Spark makes of its own statement, and reads."""
+"""ALTER TABLE of Delta tables: lakescan makes the same changes as Delta on Spark, and Delta reads the result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WIDENING = "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableTypeWidening'='true'
 ZONELESS = "ALTER TABLE {t} SET TBLPROPERTIES ('delta.feature.timestampNtz'='supported')"
 DEFAULTS = "ALTER TABLE {t} SET TBLPROPERTIES ('delta.feature.allowColumnDefaults'='supported')"
 Change = Callable[[AlterBuilder], AlterBuilder]
-# The statements before, that of the JVM, and the change here.
+# The statements before, the JVM's statement, and lakescan's change.
 CASES: dict[str, tuple[list[str], str, Change]] = {
     "add": (MADE, "ADD COLUMNS (n STRING COMMENT 'new')", lambda t: t.add_column("n", "STRING", comment="new")),
     "add first": (MADE, "ADD COLUMNS (n DECIMAL(5, 2) FIRST)", lambda t: t.add_column("n", "DECIMAL(5,2)", first=True)),
@@ -145,7 +145,7 @@ MADE_ONCE: dict[str, tuple[tuple[str, Path], tuple[str, Path]]] = {}
 
 
 def both(jvm: Any, warehouse: Path, name: str) -> tuple[tuple[str, Path], tuple[str, Path]]:
-    """Two tables of one case, made once: one that Delta changed, and one that was changed here."""
+    """Make two tables of one case: one that Delta changed, and one that lakescan changed."""
     if name not in MADE_ONCE:
         MADE_ONCE[name] = _both(jvm, warehouse, name)
     return MADE_ONCE[name]
@@ -218,7 +218,7 @@ def test_delta_tracks_the_rows_of_a_table_that_got_ids_here(jvm: Any, warehouse:
 
 
 def last_commit(folder: Path) -> dict[str, Any]:
-    """The newest commit and what the table is then, but for names and times that differ each time."""
+    """Return the newest commit and the resulting table, without names and times that differ each time."""
     text = (folder / "_delta_log" / f"{newest(folder):020d}.json").read_text()
     actions: dict[str, Any] = {}
     for line in text.splitlines():
@@ -239,7 +239,7 @@ def last_commit(folder: Path) -> dict[str, Any]:
 
 
 def parameters(given: dict[str, Any]) -> dict[str, Any]:
-    """The parameters with what is JSON text in them parsed."""
+    """Parse the JSON texts among the parameters."""
     parsed: dict[str, Any] = {}
     for name, value in given.items():
         try:

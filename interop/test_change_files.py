@@ -1,4 +1,4 @@
-"""What Delta on Spark reads of change data files and row ids that are written here, and how it writes on."""
+"""Delta on Spark reads lakescan's change data files and row ids, and continues them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BY_PART = "PARTITIONED BY (part)"
 
 
 def made(jvm: Any, warehouse: Path, settings: tuple[str, ...], mode: str, by: str) -> tuple[str, str]:
-    """A table by Delta: ids 0 to 9 in the partition `a b`, 10 to 19 in that of null, without 3 and 12."""
+    """Make a Delta table: ids 0 to 9 in the partition `a b`, 10 to 19 in the null partition, without 3 and 12."""
     properties = ", ".join([f"'delta.columnMapping.mode'='{mode}'", *(f"'{name}'='true'" for name in settings)])
     statements = [
         f"CREATE TABLE {{t}} ({COLUMNS}) USING delta {by} TBLPROPERTIES ({properties})",
@@ -32,7 +32,7 @@ def made(jvm: Any, warehouse: Path, settings: tuple[str, ...], mode: str, by: st
 
 
 def rewrite(location: str) -> None:
-    """Commits that write rows again: ids 5 and 11 are gone, 17 to 19 are replaced by 20 and 21."""
+    """Make commits that rewrite rows: ids 5 and 11 are removed, 17 to 19 are replaced by 20 and 21."""
     new = [{"id": number, "text": "new", "s": {"x": None}, "part": "c"} for number in (20, 21)]
     table = lakescan.table(location)
     table.overwrite(pa.Table.from_pylist(new), where="id = 5 OR id > 16")
@@ -41,7 +41,7 @@ def rewrite(location: str) -> None:
 
 
 def lineage(jvm: Any, identifier: str) -> dict[int, tuple[int, int]]:
-    """Of each row, by its column `id`, what Delta says of its row id and commit version."""
+    """Return, by column `id`, each row's row id and commit version as Delta reads them."""
     found = jvm.sql(f"SELECT id, _metadata.row_id, _metadata.row_commit_version FROM {identifier}").collect()
     assert len({row.row_id for row in found}) == len(found)
     return {row.id: (row.row_id, row.row_commit_version) for row in found}

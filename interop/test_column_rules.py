@@ -1,4 +1,4 @@
-"""Rules of columns that Delta on Spark declares are obeyed here, and it reads, checks and continues what was written."""
+"""lakescan obeys column rules declared by Delta on Spark, which reads, checks and continues the written tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compactions made here, and rewritten deletes, as the JVM reads them; and its own rewrites after them."""
+"""The JVM reads lakescan's compactions and rewritten deletes; its own rewrites follow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTITION = {**MERGE_ON_READ, "write.delete.granularity": "partition"}
 
 @pytest.fixture(params=["2", "3"])
 def table(request: pytest.FixtureRequest, rest: lakescan.Catalog, rest_uri: str) -> Iterator[lakescan.Table]:
-    """Four files of the table `db.t` of the REST catalog, each with ids from all over the range."""
+    """Make four files of the table `db.t` of the REST catalog, each with ids from the whole range."""
     local = lakescan.catalog("local", type="rest", uri=rest_uri)
     made = local.create_table(
         "db.t",
@@ -36,7 +36,7 @@ def table(request: pytest.FixtureRequest, rest: lakescan.Catalog, rest_uri: str)
 
 
 def check(jvm: Any) -> None:
-    """That the JVM has the same rows."""
+    """Check that the JVM reads the same rows."""
     jvm.sql("REFRESH TABLE rest.db.t")
     assert sorted(tuple(row) for row in jvm.table("rest.db.t").collect()) == pairs()
 
@@ -73,7 +73,7 @@ def test_the_jvm_reads_rewritten_position_deletes(jvm: Any, table: lakescan.Tabl
         now().delete(f"id = {n}")
     done = now().rewrite_position_deletes(rewrite_all=True)
     check(jvm)
-    if done.rewritten_delete_files:  # not in version 3, whose deletes are vectors
+    if done.rewritten_delete_files:  # not in version 3, where deletes are vectors
         assert (done.rewritten_delete_files, done.added_delete_files) == (6, 2)
         assert jvm.sql("SELECT count(*) FROM rest.db.t.delete_files").first()[0] == 2
     jvm.sql("DELETE FROM rest.db.t WHERE id = 30")

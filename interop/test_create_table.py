@@ -1,4 +1,4 @@
-"""CREATE TABLE here and by the JVM: the same statement makes the same metadata; tables made with rows are read there."""
+"""CREATE TABLE in lakescan and in the JVM: the same statement makes the same metadata, and the JVM reads the rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CASES = {
 
 
 def described(folder: Path) -> dict[str, Any]:
-    """What version 0 says of a table, without what is random."""
+    """Return version 0's description of a table without its random parts."""
     lines = (folder / "_delta_log" / f"{0:020d}.json").read_text().splitlines()
     found = {name: body for line in lines for name, body in json.loads(line).items()}
     metadata, protocol = found["metaData"], found["protocol"]
@@ -79,7 +79,7 @@ def test_delta_makes_the_same_of_the_statement(jvm: Any, warehouse: Path, name: 
     [shown] = lakescan.sql(f"SHOW CREATE TABLE delta.`{folder}_there`").to_arrow()[0].to_pylist()
     again = lakescan.sql(shown.replace(f"{folder}_there", f"{folder}_again"))
     expected = described(Path(f"{folder}_there"))
-    if "version" in name:  # they are no properties of the table
+    if "version" in name:  # they are not properties of the table
         expected |= {"versions": (1, 2), "features": []}
     assert described(Path(f"{folder}_again")) == expected
     assert made.schema == again.schema

@@ -1,4 +1,4 @@
-"""What Delta's JVM implementation writes, through SQL, is read with the rows that it reads itself."""
+"""lakescan reads tables that Delta's JVM implementation writes through SQL, with the rows that Delta reads."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ CASES: dict[str, list[str]] = {
 
 
 def written(jvm: Any, warehouse: Path, name: str, statements: list[str]) -> tuple[str, str]:
-    """Run the statements; the table's identifier and folder."""
+    """Run the statements; return the table's identifier and folder."""
     location = str(warehouse / "delta" / "".join(c if c.isalnum() else "_" for c in name))
     identifier = f"delta.`{location}`"
     for statement in statements:
@@ -235,7 +235,7 @@ def test_history_and_detail_are_those_of_delta(jvm, warehouse: Path, case: str) 
     ]
     expected = jvm.sql(f"DESCRIBE HISTORY {identifier}").select(same).toArrow()
     assert differences(history.select(same), expected) == ""
-    assert history["version"].to_pylist() == expected["version"].to_pylist()[::-1]  # here, the oldest is first
+    assert history["version"].to_pylist() == expected["version"].to_pylist()[::-1]  # in lakescan, the oldest is first
     (mine,) = lakescan.table(location).inspect("detail").to_pylist()
     (theirs,) = jvm.sql(f"DESCRIBE DETAIL {identifier}").toArrow().to_pylist()
     for name in (

@@ -1,4 +1,4 @@
-"""RESTORE, CLONE and CONVERT of Delta tables here, beside those of Delta on Spark: each reads what the other made."""
+"""RESTORE, CLONE and CONVERT of Delta tables by lakescan and by Delta on Spark: each reads the other's result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROPERTIES: list[tuple[dict[str, str], str]] = [
 
 
 def info(folder: Path) -> dict[str, Any]:
-    """The operation, parameters and metrics of the newest commit, without times."""
+    """Return the operation, parameters and metrics of the newest commit, without times."""
     text = (folder / "_delta_log" / f"{newest(folder):020d}.json").read_text()
     (found,) = [json.loads(line)["commitInfo"] for line in text.splitlines() if "commitInfo" in line]
     metrics = {n: v for n, v in found["operationMetrics"].items() if not n.endswith("Ms")}

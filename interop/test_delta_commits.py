@@ -1,4 +1,4 @@
-"""What Delta on Spark makes of checkpoints, checksums and deletion vectors that are written here."""
+"""Delta on Spark reads checkpoints, checksums and deletion vectors that lakescan writes."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ KINDS = [
 
 
 def forget(jvm: Any) -> None:
-    """Drop what Delta has cached of tables."""
+    """Drop Delta's cache of tables."""
     jvm._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 def only_checkpoint(jvm: Any, location: str) -> None:
-    """Checkpoint the newest version, and remove all of the log but it and its commit, as clean-up leaves them."""
+    """Checkpoint the newest version and remove the rest of the log except its commit, as clean-up does."""
     table, version = Path(location), newest(Path(location))
     last = table / "_delta_log" / f"{version:020d}.json"
     text = last.read_bytes()
@@ -70,7 +70,7 @@ def test_a_table_is_read_and_written_on_from_the_checkpoint_alone(jvm, warehouse
 
 
 def files_of(jvm: Any, file: str, *members: str) -> dict[str, Any]:
-    """Members of the adds of a checkpoint as Spark reads them, by path."""
+    """Return members of a checkpoint's adds as Spark reads them, by path."""
     adds = jvm.read.parquet(file).where("add IS NOT NULL")
     columns = ", ".join(f"add.{each}" for each in members)
     return {
@@ -90,14 +90,14 @@ def test_statistics_as_columns_are_those_that_delta_writes(jvm, warehouse: Path,
     theirs.unlink()
     mine = files_of(jvm, checkpoint_version(location, 1, Storage()).location, *members)
     for node in expected.values():
-        for name in ("list", "map"):  # counts of nulls, which are not kept here
+        for name in ("list", "map"):  # null counts, which lakescan does not record
             node["stats_parsed"]["nullCount"].pop(name, None)
             node["stats_parsed"]["nullCount"].get("s", {}).pop("y", None)
     assert mine == expected
 
 
 def checked(jvm: Any, location: str) -> bool:
-    """Whether the newest version has a checksum; raises if that differs from the state that Delta reads."""
+    """Return whether the newest version has a checksum; raise if it differs from the state that Delta reads."""
     forget(jvm)
     log = jvm._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(jvm._jsparkSession, location)
     snapshot = log.unsafeVolatileSnapshot()

@@ -1,4 +1,4 @@
-"""Tables that lived through anything here: Delta on Spark reads the same rows of each version, and goes on."""
+"""Delta on Spark reads each version of tables with random histories made by lakescan, and continues them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_rows_of_a_life(jvm: Any, warehouse: Path, seed: int) -> None:
     assert differences(jvm.sql(f"SELECT * FROM {table}").toArrow(), life.table.to_arrow()) == ""
     assert checked(jvm, str(life.folder))
     log, yesterday = life.folder / "_delta_log", time.time() - 86400
-    # Delta on Spark refuses versions that are older than the retention of removed files, as VACUUM's steps made some.
+    # Delta on Spark refuses versions older than the retention of removed files; VACUUM steps made some.
     recent = [each for each in life.known() if (log / f"{each:020d}.json").stat().st_mtime > yesterday]
     for version in recent[::5]:
         expected = life.table.scan().as_of(version=version).to_arrow()

@@ -1,4 +1,4 @@
-"""What Delta on Spark reads of rows that are deleted and changed here, and how it goes on; and the other way."""
+"""Delta on Spark reads rows that lakescan deleted and changed, and continues; and the other way round."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KINDS: list[tuple[dict[str, str], str]] = [
 
 
 def made(jvm: Any, warehouse: Path, name: str, properties: dict[str, str], by: str = "") -> tuple[str, Path]:
-    """A table by Delta: ids 0 to 9 in the partition `a`, 10 to 19 in that of null, without 3 and 12 by vectors."""
+    """Make a Delta table: ids 0 to 9 in the partition `a`, 10 to 19 in the null partition, without 3 and 12 by vectors."""
     given = ", ".join(f"'{n}'='{v}'" for n, v in {"delta.enableDeletionVectors": "true", **properties}.items())
     statements = [
         f"CREATE TABLE {{t}} (id BIGINT, text STRING, part STRING) USING delta {by} TBLPROPERTIES ({given})",
@@ -54,7 +54,7 @@ def rows(*values: tuple[int, str, str | None]) -> pa.Table:
 
 
 def both_read(jvm: Any, identifier: str, folder: Path) -> list[int]:
-    """The ids that both read, which must be the same, and so must be the rows."""
+    """Return the ids, after checking that both sides read the same rows."""
     forget(jvm)
     theirs, mine = jvm.sql(f"SELECT * FROM {identifier}").toArrow(), lakescan.table(folder).scan().to_arrow()
     assert differences(mine, theirs) == ""
@@ -192,7 +192,7 @@ def test_a_vacuum_of_delta_keeps_the_vectors(jvm: Any, warehouse: Path) -> None:
     assert both_read(jvm, identifier, folder) == [n for n in range(20) if n not in (2, 3, 4, 12, 13)]
 
 
-# What our own statements and those of Delta say of the same change. Times are not recorded here; sizes of files differ.
+# Metrics of lakescan's and Delta's statements for the same change. lakescan records no times; file sizes differ.
 _TIMES = {"executionTimeMs", "scanTimeMs", "rewriteTimeMs", "materializeSourceTimeMs"}
 _SIZES = {"numAddedBytes", "numRemovedBytes", "numTargetBytesAdded", "numTargetBytesRemoved"}
 

@@ -1,4 +1,4 @@
-"""DROP FEATURE of Delta tables here and by Delta on Spark: the same protocol, the same rows, and both go on."""
+"""DROP FEATURE of Delta tables by lakescan and by Delta on Spark: the same protocol and rows, and both continue."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_drop_here_makes_what_the_one_there_makes(jvm: Any, warehouse: Path, n
         assert checked(jvm, each)
     configured = [set(state(Path(each))[1].configuration) for each in (folder, expected)]
     assert configured[0] - {"delta.enableInCommitTimestamps"} == configured[1] - {"delta.enableInCommitTimestamps"}
-    # Both go on in both tables.
+    # Both continue to write both tables.
     for identifier, each in ((theirs, expected), (mine, folder)):
         jvm.sql(f"DELETE FROM {identifier} WHERE id = 8")
         lakescan.table(each).delete("id = 9")

@@ -1,7 +1,7 @@
-"""Encrypted tables: what Iceberg's Java implementation writes is read here, and what is written here, there.
+"""Encrypted tables: lakescan reads tables that Iceberg's Java implementation writes, and Java reads lakescan's.
 
-Java encrypts tables of Hive catalogs alone: the one here has its metastore in the JVM itself. Its key management
-service is a class that is compiled for the test, with the keys of Iceberg's own tests.
+Java encrypts only tables of Hive catalogs. The Hive catalog of these tests has its metastore in the JVM itself. Its key
+management service is a class compiled for the test, with the keys of Iceberg's own tests.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ PROPERTIES = "'format-version'='3', 'encryption.key-id'='keyA'"
 
 @pytest.fixture(scope="module")
 def encrypted(jvm: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The session, with a Hive catalog `enc` whose tables may be encrypted."""
+    """The session with a Hive catalog `enc` whose tables may be encrypted."""
     folder = tmp_path_factory.mktemp("hive")
     classes, interface = folder / "classes", folder / "interface"
     for path, text in (
@@ -114,13 +114,13 @@ def encrypted(jvm: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def location_of(jvm: Any, name: str) -> str:
-    """The newest metadata file of a table in the Hive catalog."""
+    """Return the newest metadata file of a table in the Hive catalog."""
     rows = jvm.sql(f"SELECT file FROM {name}.metadata_log_entries ORDER BY timestamp DESC, file DESC LIMIT 1").collect()
     return str(rows[0].file)
 
 
 def magics(folder: str) -> dict[str, set[bytes]]:
-    """The first four bytes of a table's files, by their endings."""
+    """Return the first four bytes of a table's files, by file extension."""
     found: dict[str, set[bytes]] = {}
     for path in Path(folder.removeprefix("file:")).rglob("*"):
         if path.is_file() and not path.name.endswith((".crc", ".json")):
@@ -174,7 +174,7 @@ def test_the_rows_are_those_that_java_reads(encrypted: Any, case: str) -> None:
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> lakescan.Catalog:
-    """A catalog of encrypted tables here."""
+    """A lakescan catalog of encrypted tables."""
     made = lakescan.catalog("encrypted_lake", warehouse=str(tmp_path_factory.mktemp("lake")), key_manager=NAME)
     made.create_namespace("db")
     return made

@@ -1,4 +1,4 @@
-"""Upserts without reading the table: the JVM applies their equality deletes, and what becomes of them, as we do."""
+"""Upserts without reading the table: the JVM applies lakescan's equality deletes and their conversions equally."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def upsert(table: lakescan.Table, value: str, *ids: int) -> None:
 
 
 def check(jvm: Any, table: lakescan.Table, expected: dict[int, str]) -> None:
-    """That both have these rows."""
+    """Check that both sides read these rows."""
     jvm.sql("REFRESH TABLE rest.db.u")
     assert sorted(tuple(row) for row in jvm.table("rest.db.u").collect()) == sorted(expected.items())
     assert sorted(tuple(row.values()) for row in table.refresh().to_arrow().to_pylist()) == sorted(expected.items())

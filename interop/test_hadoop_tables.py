@@ -1,4 +1,4 @@
-"""Iceberg tables without a catalog: Java's catalog of type hadoop and lakescan write them in turn, and at the same time."""
+"""Iceberg tables without a catalog: Java's hadoop catalog and lakescan write them in turn and concurrently."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = "id BIGINT NOT NULL, part STRING"
 
 @pytest.fixture
 def bare(jvm: Any, warehouse: Path) -> Any:
-    """Java's catalog, whose tables are read anew by every statement."""
+    """Java's catalog, whose tables every statement reloads."""
     jvm.conf.set("spark.sql.catalog.bare", "org.apache.iceberg.spark.SparkCatalog")
     jvm.conf.set("spark.sql.catalog.bare.type", "hadoop")
     jvm.conf.set("spark.sql.catalog.bare.warehouse", f"{warehouse}/bare")
@@ -46,7 +46,7 @@ def created(jvm: Any, properties: str = "", clauses: str = "PARTITIONED BY (part
 
 
 def ids_of(jvm: Any, folder: Path) -> list[int]:
-    """The ids in the table, which both sides must agree about."""
+    """Return the ids in the table, after checking that both sides agree."""
     theirs = sorted(row.id for row in jvm.sql("SELECT id FROM bare.db.t").collect())
     assert sorted(lakescan.table(folder).to_arrow()["id"].to_pylist()) == theirs
     return theirs
@@ -147,7 +147,7 @@ def test_maintenance_beside_a_job_of_java_loses_nothing(bare: Any, folder: Path)
 
 
 def test_java_cannot_rename_a_draft_that_a_commit_removed(bare: Any, folder: Path) -> None:
-    """What keeps a local rename, which would replace the new version, from doing so."""
+    """This prevents a local rename from replacing the new version."""
     created(bare)
     hadoop = bare.sparkContext._jvm.org.apache.hadoop.fs
     files = hadoop.Path(f"file://{folder}").getFileSystem(bare.sparkContext._jsc.hadoopConfiguration())
@@ -158,7 +158,7 @@ def test_java_cannot_rename_a_draft_that_a_commit_removed(bare: Any, folder: Pat
     lakescan.table(folder).append(rows(1))
     try:
         is_renamed = files.rename(hadoop.Path(draft), hadoop.Path(f"{folder}/metadata/v2.metadata.json"))
-    except Py4JJavaError:  # FileNotFoundException, which Java's commit takes for a conflict, as it does False
+    except Py4JJavaError:  # FileNotFoundException: Java's commit treats it, like False, as a conflict
         is_renamed = False
     assert not is_renamed
     assert ids_of(bare, folder) == [1]

@@ -1,4 +1,4 @@
-"""Histories of a few seeds, of steps taken here and by the JVM in turn: both read the same after each.
+"""Random histories of a few seeds, with steps by lakescan and by the JVM: both read the same after each step.
 
 `make oracle` runs many.
 """

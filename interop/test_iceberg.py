@@ -1,4 +1,4 @@
-"""What Iceberg's Java implementation writes, through SQL, is read with the rows that it reads itself."""
+"""lakescan reads tables that Iceberg's Java implementation writes through SQL, with the rows that Java reads."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ CASES: dict[str, list[str]] = {
 
 
 def written(jvm: Any, warehouse: Path, name: str, statements: list[str]) -> tuple[str, str]:
-    """Run the statements; the table's identifier and folder."""
+    """Run the statements; return the table's identifier and folder."""
     plain = "".join(c if c.isalnum() else "_" for c in name)
     identifier = f"ice.db.{plain}"
     for statement in statements:
@@ -252,7 +252,7 @@ def test_row_lineage_of_an_upgraded_table_is_that_of_java(jvm, warehouse: Path) 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 def test_files_without_ids_are_read_by_the_name_mapping_that_java_makes(jvm, warehouse: Path, file_format: str) -> None:
-    """`add_files` puts files of another writer into a table, and a name mapping among its properties."""
+    """`add_files` adds another writer's files to a table, and a name mapping to its properties."""
     folder = warehouse / f"plain {file_format}"
     rows = jvm.sql("SELECT id, named_struct('x', id, 'y', array(id)) AS s, map('k', id) AS m FROM range(20)")
     rows.write.format(file_format).save(str(folder))
@@ -282,7 +282,7 @@ def test_defaults_of_added_columns_are_those_of_java(jvm, warehouse: Path, file_
     found = lakescan.table(location).scan()
     rows = {r["id"]: (r["name"], r["s"]) for r in found.to_arrow().to_pylist()}
     assert rows == {1: ("d", {"x": 1, "y": 7}), 2: ("d", None), 3: (None, {"x": 3, "y": 4})}
-    if file_format != "orc":  # which Java refuses to read with defaults
+    if file_format != "orc":  # Java refuses to read this with defaults
         assert differences(found.to_arrow(), jvm.table(identifier).toArrow()) == ""
     assert sorted(found.where("name = 'd'").to_arrow()["id"].to_pylist()) == [1, 2]
 

@@ -1,4 +1,4 @@
-"""Statistics files, and metadata with other paths, beside the JVM's: equal of equal tables, and of use to the other."""
+"""Statistics files, and metadata with rewritten paths, compared with the JVM's: equal for equal tables, and usable."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def metadata(both: Twins, name: str) -> dict[str, Any]:
 
 
 def called(both: Twins, procedure: str, **arguments: Any) -> tuple[list[Any], list[Any]]:
-    """The rows of a procedure there, and here; the columns are the same."""
+    """Call a procedure in the JVM and in lakescan; return both results, after comparing their columns."""
     text = "".join(f", {name} => {value}" for name, value in arguments.items())
     theirs = both.jvm.sql(f"CALL rest.system.{procedure}(table => '{both.theirs}'{text})")
     named = {
@@ -64,7 +64,7 @@ FROM range({0}, {1})
 
 @pytest.fixture
 def values(jvm: Any, rest: lakescan.Catalog, request: pytest.FixtureRequest) -> Twins:
-    """Tables with columns of most types; no rows."""
+    """Empty twin tables with columns of most types."""
     both = Twins.__new__(Twins)
     name = re.sub(r"\W+", "_", request.node.name.removeprefix("test_"))[:40]
     both.jvm, both.rest, both.theirs, both.ours = jvm, rest, f"db.{name}_theirs", f"db.{name}_ours"
@@ -74,13 +74,13 @@ def values(jvm: Any, rest: lakescan.Catalog, request: pytest.FixtureRequest) -> 
 
 
 def numbers(both: Twins, name: str) -> dict[tuple[int, ...], str]:
-    """The numbers of distinct values by field, in the table's metadata."""
+    """Return the numbers of distinct values by field, in the table's metadata."""
     (file,) = metadata(both, name)["statistics"]
     return {tuple(each["fields"]): each["properties"]["ndv"] for each in file["blob-metadata"]}
 
 
 def blobs(both: Twins, name: str) -> dict[tuple[int, ...], bytes]:
-    """The sketches, as the JVM reads them from the file."""
+    """Return the sketches, as the JVM reads them from the file."""
     (file,) = metadata(both, name)["statistics"]
     iceberg = both.jvm._jvm.org.apache.iceberg
     reader = iceberg.puffin.Puffin.read(iceberg.Files.localInput(path_of(file[NEW]))).build()
@@ -112,12 +112,12 @@ def test_distinct_values_are_counted_alike(values: Twins) -> None:
 
 
 def hashed(sketch: bytes) -> bytes:
-    """The hashes of a sketch with few values: what follows its header."""
+    """Return the hashes of a sketch with few values, which follow its header."""
     return sketch[8:] if sketch[0] & 0x3F == 1 else sketch[16:]
 
 
 def test_many_distinct_values_are_estimated_alike(values: Twins) -> None:
-    """Both keep the 4,096 least hashes, or so: with rows in several files, the same ones."""
+    """Both keep about the 4,096 least hashes: the same ones for rows in several files."""
     for start in range(0, 80000, 20000):
         for each in (values.theirs, values.ours):
             values.jvm.sql(f"INSERT INTO rest.{each} {VALUES.format(start, start + 20000)}")
@@ -129,7 +129,7 @@ def test_many_distinct_values_are_estimated_alike(values: Twins) -> None:
 
 
 def counted(both: Twins, name: str) -> list[dict[str, Any]]:
-    """The rows of the newest partition statistics file; snapshots by their places."""
+    """Return the rows of the newest partition statistics file, with snapshots by their position."""
     ids, whole = both.ids(name), metadata(both, name)
     newest = max(whole["partition-statistics"], key=lambda each: ids.index(each["snapshot-id"]))
     table = pq.read_table(path_of(newest[NEW]))
@@ -141,7 +141,7 @@ def counted(both: Twins, name: str) -> list[dict[str, Any]]:
 
 
 def columns(both: Twins, name: str) -> list[tuple[Any, ...]]:
-    """Names, types, nullability and ids of the columns of a partition statistics file."""
+    """Return names, types, nullability and ids of the columns of a partition statistics file."""
     (file,) = metadata(both, name)["partition-statistics"][:1]
     schema = pq.read_schema(path_of(file[NEW]))
     return [(f.name, f.type, f.nullable, f.metadata[b"PARQUET:field_id"]) for f in schema]
@@ -164,7 +164,7 @@ def test_partitions_are_counted_alike(twins: Callable[..., Twins], version: int)
     called(both, "compute_partition_stats")
     assert counted(both, both.ours) == counted(both, both.theirs)
     assert called(both, "compute_partition_stats")[1][0][0].endswith(".parquet")
-    both.sql("INSERT INTO {t} VALUES (8, 'd')")  # and the JVM goes on with ours
+    both.sql("INSERT INTO {t} VALUES (8, 'd')")  # and the JVM continues from lakescan's
     both.jvm.sql(f"CALL rest.system.compute_partition_stats('{both.theirs}')").collect()
     both.jvm.sql(f"CALL rest.system.compute_partition_stats('{both.ours}')").collect()
     assert counted(both, both.ours) == counted(both, both.theirs)
@@ -178,7 +178,7 @@ def copied(file_list: str) -> None:
 
 
 def listed(both: Twins, file_list: str, folder: str, target: str) -> list[tuple[str, str]]:
-    """How many files of each ending are copied from the table itself or the staging folder, and to where."""
+    """Count the copied files by extension, source (table or staging folder) and target."""
     with open(path_of(file_list)) as lines:
         pairs = list(csv.reader(lines))
     assert all(each[1].startswith(target) for each in pairs)
@@ -282,7 +282,7 @@ def test_values_by_position_come_before_those_by_name(twins: Callable[..., Twins
 
 
 def test_a_snapshot_of_a_table_of_spark_is_the_jvms(jvm: Any, rest: lakescan.Catalog, tmp_path: Path) -> None:
-    """Equal columns, partitions, properties, name mapping and files; each reads and changes that of the other."""
+    """Equal columns, partitions, properties, name mapping and files; each side reads and changes the other's table."""
     folder = tmp_path / "source"
     jvm.sql(
         "CREATE TABLE spark_catalog.default.source (id BIGINT, s STRUCT<a: INT, l: ARRAY<STRING>>, at TIMESTAMP, "

@@ -1,4 +1,4 @@
-"""The metadata tables have the columns and rows that Iceberg's Java implementation gives them."""
+"""Metadata tables have the columns and rows that Iceberg's Java implementation gives them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_metadata_tables_are_those_of_java(jvm, warehouse: Path, case: str) -> N
 
 
 def with_true_nulls(manifests: pa.Table) -> pa.Table:
-    """Java writes the bound of a partition without one as the text 'null': here it is a null."""
+    """Replace the text 'null', which Java writes for a partition without a bound, by a null."""
     place = manifests.schema.get_field_index("partition_summaries")
     rows = [
         None if summaries is None else [s | {k: None for k, v in s.items() if v == "null"} for s in summaries]
@@ -68,7 +68,7 @@ def test_a_metadata_table_follows_the_snapshot_asked_for(jvm, warehouse: Path) -
 
 
 def test_bounds_of_dates_and_times_are_spelled_alike(jvm, warehouse: Path) -> None:
-    """Also of years that have not four digits."""
+    """Also for years without four digits."""
     jvm.sql(
         "CREATE TABLE ice.db.spelled (d DATE, z TIMESTAMP, w TIMESTAMP_NTZ, y DATE, m TIMESTAMP_NTZ, h TIMESTAMP) "
         "USING iceberg PARTITIONED BY (d, z, w, years(y), months(m), hours(h))"

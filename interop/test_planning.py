@@ -18,7 +18,7 @@ MB = 2**20
 
 
 def sized_table(folder: Path, sizes: list[int], file_format: str) -> str:
-    """A table whose metadata lists files of these sizes and this format; there is nothing in them."""
+    """Make a table whose metadata lists files of these sizes and this format; the files do not exist."""
     ids = {"PARQUET:field_id": "1"}
     empty = pa.table([pa.array([], pa.int64())], schema=pa.schema([pa.field("id", pa.int64(), metadata=ids)]))
     fields = [{"id": 1, "name": "id", "required": False, "type": "long"}]
@@ -35,7 +35,7 @@ def sized_table(folder: Path, sizes: list[int], file_format: str) -> str:
 
 
 def of_java(jvm: Any, location: str, options: dict[str, int]) -> list[dict[str, int]]:
-    """Bytes by file of each task group."""
+    """Return the bytes by file of each task group in Java's plan."""
     iceberg = jvm._jvm.org.apache.iceberg
     operations = iceberg.StaticTableOperations(location, iceberg.hadoop.HadoopFileIO(jvm._jsc.hadoopConfiguration()))
     scan = iceberg.BaseTable(operations, "t").newScan()

@@ -1,6 +1,6 @@
-"""Procedures, branches and tags beside the JVM's: the same calls on twin tables have the same results and leave the same.
+"""Procedures, branches and tags: the same calls in lakescan and the JVM on twin tables have the same results.
 
-Snapshot ids differ from table to table: they are compared by their places in the order of commits.
+Snapshot ids differ between tables, so they are compared by their position in the order of commits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Ids = list[int]
 
 
 class Twins:
-    """Two tables with the same history, written by the JVM: procedures run on one there, on the other here."""
+    """Two tables with the same history, written by the JVM: the JVM runs procedures on one, lakescan on the other."""
 
     def __init__(self, jvm: Any, rest: lakescan.Catalog, name: str, properties: str = "", version: int = 2) -> None:
         self.jvm, self.rest = jvm, rest
@@ -39,7 +39,7 @@ class Twins:
             )
 
     def sql(self, text: str) -> None:
-        """A statement of both tables, by the JVM; `{t}` is the table, `{0}` the id of its first snapshot."""
+        """Run a JVM statement on both tables; `{t}` is the table, `{0}` the id of its first snapshot."""
         for each in (self.theirs, self.ours):
             self.jvm.sql(text.format(*self.ids(each), t=f"rest.{each}")).collect()
 
@@ -48,7 +48,7 @@ class Twins:
         return [row[0] for row in rows.collect()]
 
     def call(self, name: str, **arguments: Any) -> None:
-        """Call a procedure there and here; callables take the ids of the snapshots. Results are compared."""
+        """Call a procedure in the JVM and in lakescan, and compare the results; callables take the snapshot ids."""
         ids, own = self.ids(self.theirs), self.ids(self.ours)
         there = {key: each(ids) if callable(each) else each for key, each in arguments.items()}
         here = {key: each(own) if callable(each) else each for key, each in arguments.items()}
@@ -64,7 +64,9 @@ class Twins:
         self.check()
 
     def check(self) -> None:
-        """Both tables have the same rows, branches, tags and history; each side reads ours alike."""
+        """Check that both tables have the same rows, branches, tags and history, and that both sides read lakescan's
+        alike.
+        """
         for name in (self.theirs, self.ours):
             self.jvm.sql(f"REFRESH TABLE rest.{name}")
         assert self.refs(self.ours) == self.refs(self.theirs)
@@ -232,9 +234,9 @@ def test_a_table_is_registered_there_and_here(rest: lakescan.Catalog, jvm: Any) 
 
 @pytest.mark.parametrize("options", [{}, {"remove-dangling-deletes": "true"}], ids=str)
 def test_rewrites(twins: Callable[..., Twins], options: dict[str, str]) -> None:
-    """Both remove the delete file of a file that is rewritten. The JVM's result does not count it: its core removes it.
+    """Both remove the delete file of a rewritten file. The JVM's result does not count it, because its core removes it.
 
-    Here `removed_delete_files_count` is what Iceberg's documents say: the delete files that the command removed.
+    lakescan's `removed_delete_files_count` follows Iceberg's documentation: the delete files that the command removed.
     """
     both = twins("'write.delete.mode'='merge-on-read'")
     both.sql("INSERT INTO {t} VALUES (1, 'a'), (2, 'a'), (3, 'a'), (4, 'a')")
@@ -254,7 +256,7 @@ def _delete_files(both: Twins, name: str) -> int:
 
 
 def _rewritten(both: Twins, options: dict[str, str]) -> int:
-    """Rewrite data files there and here, with equal counts of them; the removed delete files here."""
+    """Rewrite data files on both sides with equal counts; return the number of delete files that lakescan removed."""
     given = f", options => {literal(options)}" if options else ""
     (theirs,) = both.jvm.sql(f"CALL rest.system.rewrite_data_files(table => '{both.theirs}'{given})").collect()
     named = {"table": both.ours, "options": options} if options else {"table": both.ours}

@@ -1,4 +1,4 @@
-"""The reference's REST catalog: tables made and written here, and by the JVM in turn, at the same time, and killed."""
+"""The reference REST catalog: lakescan and the JVM create and write tables in turn, concurrently, and while killed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_table_has_its_life_in_the_catalog(rest: lakescan.Catalog, jvm: Any) -
 
 
 def test_conflicts_are_said(rest: lakescan.Catalog, jvm: Any) -> None:
-    """Another writer adds to what is replaced, removes it, or replaces it itself; what it adds elsewhere is none."""
+    """Another writer adds to the replaced rows, removes them, or replaces them; rows added elsewhere do not conflict."""
     from lakescan.iceberg.target import IcebergTarget
     from lakescan.options.write import WriteOptions
     from lakescan.tables.rows import as_rows
@@ -114,7 +114,7 @@ LINEAGE = ("id", "n", "part", "_row_id", "_last_updated_sequence_number")
 
 
 def lineage(jvm: Any, catalog: lakescan.Catalog, name: str) -> list[tuple[Any, ...]]:
-    """The rows with their ids, as the JVM has them, and as they are read here."""
+    """Return the rows with their ids, after checking that the JVM and lakescan read the same."""
     theirs = sorted(tuple(row) for row in jvm.table(f"rest.{name}").selectExpr(*LINEAGE).collect())
     mine = catalog.load_table(name).scan().select(*LINEAGE).to_arrow().to_pylist()
     assert sorted(tuple(row.values()) for row in mine) == theirs
@@ -141,7 +141,7 @@ def test_tables_of_format_version_three_are_written_in_turn_and_rows_keep_their_
     assert [row[:2] for row in before] == [(0, 7), (1, 7), (3, 7), (4, 7), (5, 7), (10, 1), (11, 2)]
     assert len({row[3] for row in before}) == len(before)
     table().append(pa.table({"id": [20], "n": pa.array([3], pa.int32()), "part": ["c"]}))
-    table().overwrite(pa.table({"id": [4], "part": ["a"]}), where="id = 4")  # cuts the file that has the vector
+    table().overwrite(pa.table({"id": [4], "part": ["a"]}), where="id = 4")  # rewrites the file that has the vector
     after = lineage(jvm, rest, "db.three")
     assert {row for row in before if row[0] != 4} < set(after)
     newest = max(before, key=lambda row: row[3])
@@ -168,7 +168,7 @@ def test_tables_of_format_version_three_are_written_in_turn_and_rows_keep_their_
 def test_deletes_that_another_writer_adds_to_what_is_replaced_are_a_conflict(
     rest: lakescan.Catalog, jvm: Any, version: str
 ) -> None:
-    """By files of positions, and by vectors; a later commit that has none hides nothing."""
+    """By position delete files and by vectors; a later commit without deletes hides nothing."""
     from lakescan.iceberg.target import IcebergTarget
     from lakescan.maintenance import compact
     from lakescan.options.write import WriteOptions
@@ -221,7 +221,7 @@ def test_streams_go_from_a_catalog_into_another_table(rest: lakescan.Catalog, jv
 
 @pytest.fixture(scope="module")
 def vending(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lakescan.Catalog]:
-    """A catalog whose tables are in a bucket, and who alone knows the keys to it: it tells who opens a table."""
+    """A catalog whose tables are in a bucket, and which alone has the keys: it vends them to whoever opens a table."""
     folder = tmp_path_factory.mktemp("vending")
     with s3_server("lake") as endpoint:
         settings = {

@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE of Iceberg tables here and in the JVM in turn: both read what the other wrote."""
+"""DELETE, UPDATE and MERGE of Iceberg tables by lakescan and the JVM in turn: each reads the other's changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = tuple[int, str | None]
 
 
 def create(rest_uri: str, name: str, version: str, by: Sequence[str], **more: str) -> lakescan.Table:
-    """A table of the REST catalog, with a file of each of `A` and `B`."""
+    """Create a table of the REST catalog, with one file of `A` and one of `B`."""
     local = lakescan.catalog("local", type="rest", uri=rest_uri)
     properties = {"format-version": version, **MERGE_ON_READ, **more}
     made = local.create_table(name, "id BIGINT, part STRING", partition_by=by, properties=properties)
@@ -34,7 +34,7 @@ def table(request: pytest.FixtureRequest, rest: lakescan.Catalog, rest_uri: str)
 
 
 def check(jvm: Any, expected: Sequence[Row]) -> None:
-    """That both have these rows."""
+    """Check that both sides read these rows."""
     assert sorted(tuple(row) for row in jvm.table("rest.db.t").collect()) == sorted(expected)
     assert pairs() == sorted(expected)
     assert now().scan().where("id >= 5").count() == jvm.table("rest.db.t").where("id >= 5").count()
@@ -45,7 +45,7 @@ def without(some: Sequence[Row], *ids: int) -> list[Row]:
 
 
 def test_deletes_in_turn(jvm: Any, table: lakescan.Table) -> None:
-    """Each unites its deletes with those of the other."""
+    """Each side merges its deletes with the other's."""
     now().delete("id IN (1, 12, 13)")
     left = without([*A, *B], 1, 12, 13)
     check(jvm, left)
@@ -82,7 +82,7 @@ def test_updates_and_merges_in_turn(jvm: Any, table: lakescan.Table) -> None:
 
 
 def test_rewritten_files(jvm: Any, table: lakescan.Table) -> None:
-    """Copy-on-write of files that have deletes of either."""
+    """Copy-on-write of files that have deletes of either side."""
     jvm.sql("DELETE FROM rest.db.t WHERE id IN (2, 14)")
     now().delete("id = 3", row_change_mode="copy-on-write")
     left = without([*A, *B], 2, 3, 14)
@@ -92,7 +92,7 @@ def test_rewritten_files(jvm: Any, table: lakescan.Table) -> None:
 
 
 def test_files_that_lose_all_rows(jvm: Any, table: lakescan.Table) -> None:
-    """They are removed, with their deletes."""
+    """They are removed together with their deletes."""
     change("delete", "id IN (1, 12)")
     change("delete", "id < 13")
     check(jvm, without(B, 10, 11, 12))
@@ -102,7 +102,7 @@ def test_files_that_lose_all_rows(jvm: Any, table: lakescan.Table) -> None:
 
 
 def test_partitions_of_older_specs(jvm: Any, table: lakescan.Table) -> None:
-    """The spec changes: deletes are in the partitions of their data files."""
+    """After a change of the spec, deletes are in the partitions of their data files."""
     jvm.sql("ALTER TABLE rest.db.t ADD PARTITION FIELD truncate(id, 5)")
     jvm.sql("INSERT INTO rest.db.t VALUES (20, 'a'), (21, 'a')")
     now().delete("id IN (1, 12, 20)")
@@ -115,7 +115,7 @@ def test_partitions_of_older_specs(jvm: Any, table: lakescan.Table) -> None:
 @pytest.mark.parametrize("table", [("2", ()), ("2", ("part",))], indirect=True, ids=str)
 @pytest.mark.parametrize("granularity", ["file", "partition"])
 def test_upgraded_tables(jvm: Any, table: lakescan.Table, granularity: str) -> None:
-    """Vectors take over the position deletes of version 2."""
+    """Vectors replace the position deletes of version 2."""
     jvm.sql(f"ALTER TABLE rest.db.t SET TBLPROPERTIES ('write.delete.granularity' = '{granularity}')")
     now().append(rows((30, "a"), (31, "a")))
     jvm.sql("DELETE FROM rest.db.t WHERE id IN (2, 14, 30)")
@@ -153,7 +153,7 @@ def test_the_jvm_lists_deleted_positions(jvm: Any, table: lakescan.Table) -> Non
     assert len({row[1] for row in found}) == 1
 
 
-# A change of each kind, and the condition that both run.
+# A change of each kind, and the condition that both sides use.
 SAME = [
     ("id = 1", {}),
     ("id IN (1, 12)", {}),
@@ -166,7 +166,7 @@ SAME = [
 @pytest.mark.parametrize("version", ["2", "3"])
 @pytest.mark.parametrize(("where", "properties"), SAME, ids=str)
 def test_summaries_are_those_of_the_jvm(jvm: Any, rest: Any, rest_uri: str, version, where, properties) -> None:
-    """Of the first delete in a file, and of one in files that have deletes."""
+    """For the first delete in a file, and for one in files that have deletes."""
     for name in ("db.t", "db.twin"):
         create(rest_uri, name, version, ("part",), **properties)
     try:
@@ -180,7 +180,7 @@ def test_summaries_are_those_of_the_jvm(jvm: Any, rest: Any, rest_uri: str, vers
 
 
 def counters(name: str) -> dict[str, str]:
-    """The operation of the newest snapshot, and how many files and rows it says that it changed."""
+    """Return the operation of the newest snapshot, and its counts of changed files and rows."""
     newest = lakescan.table(f"local.{name}").history().to_pylist()[-1]
     summary = dict(newest["summary"])
     ends = ("-files", "-dvs", "-deletes", "-records")
@@ -189,7 +189,7 @@ def counters(name: str) -> dict[str, str]:
 
 
 def test_a_statement_of_the_jvm_conflicts_as_ours(jvm: Any, rest: Any, rest_uri: str) -> None:
-    """What ours goes onto is read by the JVM as both made it."""
+    """The JVM reads the commits that lakescan's statement is rebased onto."""
     create(rest_uri, "db.t", "2", ("part",))
     ours = changing("delete", "id IN (1, 12)")
     jvm.sql("DELETE FROM rest.db.t WHERE id IN (2, 14)")

@@ -1,4 +1,4 @@
-"""Row deltas that are committed here: the JVM reads them, writes on, and its rows are read here."""
+"""Row deltas committed by lakescan: the JVM reads them and continues, and lakescan reads its rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = tuple[int, str | None]
 
 @pytest.fixture(params=[(version, by) for version in "23" for by in ((), ("part",))], ids=str)
 def table(request: pytest.FixtureRequest, rest: lakescan.Catalog, rest_uri: str) -> Iterator[lakescan.Table]:
-    """The table `db.t` of the REST catalog, with a file of each of `A` and `B`."""
+    """The table `db.t` of the REST catalog, with one file of `A` and one of `B`."""
     version, by = request.param
     local = lakescan.catalog("local", type="rest", uri=rest_uri)
     properties = {"format-version": version, **MERGE_ON_READ}
@@ -46,7 +46,7 @@ def part_of(table: lakescan.Table, part: str) -> str | None:
 
 
 def check(jvm: Any, expected: Sequence[Row]) -> None:
-    """That both have these rows, and the same ids of rows if they have any."""
+    """Check that both sides read these rows, with the same row ids if there are any."""
     assert sorted(tuple(row) for row in jvm.table("rest.db.t").collect()) == sorted(expected)
     assert pairs() == sorted(expected)
     assert now().scan().where("id >= 5").count() == jvm.table("rest.db.t").where("id >= 5").count()
@@ -57,7 +57,7 @@ def without(some: Sequence[Row], *ids: int) -> list[Row]:
 
 
 def test_deletes_by_position(jvm: Any, table: lakescan.Table) -> None:
-    """Files of positions in version 2, vectors in version 3; the JVM adds to them, and rewrites the files."""
+    """Position delete files in version 2, vectors in version 3; the JVM adds deletes and rewrites the files."""
     delta(row_deltas.by_position("id IN (1, 12, 13)"))
     left = without([*A, *B], 1, 12, 13)
     check(jvm, left)
@@ -71,7 +71,7 @@ def test_deletes_by_position(jvm: Any, table: lakescan.Table) -> None:
 
 
 def test_deletes_by_key(jvm: Any, table: lakescan.Table) -> None:
-    """They delete the rows of earlier commits, not of their own nor of later ones."""
+    """They delete the rows of earlier commits, not of their own or of later ones."""
     delta(row_deltas.equality_deletes([3], part_of(table, "a")), new=[(3, "a"), (4, "a")])
     left = [*without([*A, *B], 3), (3, "a"), (4, "a")]
     check(jvm, left)
@@ -84,7 +84,7 @@ def test_deletes_by_key(jvm: Any, table: lakescan.Table) -> None:
 
 
 def test_updates_in_turn(jvm: Any, table: lakescan.Table) -> None:
-    """Deleted positions and new rows in one commit, here and by MERGE."""
+    """Deleted positions and new rows in one commit, by lakescan and by MERGE."""
     delta(row_deltas.by_position("id IN (6, 15)"), new=[(106, "a"), (115, "b"), (120, None)])
     left = [*without([*A, *B], 6, 15), (106, "a"), (115, "b"), (120, None)]
     check(jvm, left)

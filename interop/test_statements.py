@@ -1,6 +1,6 @@
-"""One statement, run here and by the JVM on a twin: what the format fixes of the metadata is equal.
+"""The same statement, run by lakescan and by the JVM on twin tables, makes equal metadata where the format defines it.
 
-Rows of SHOW and DESCRIBE have the columns that the JVM's have.
+Rows of SHOW and DESCRIBE have the JVM's columns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MADE = [
     "CREATE TABLE {t} USING iceberg PARTITIONED BY (bucket(4, id)) COMMENT 'made of rows' "
     "TBLPROPERTIES ('format-version' = '3') AS SELECT CAST(1 AS BIGINT) AS id, 'a' AS part",
 ]
-# What is one statement here, and several there.
+# One statement in lakescan, several in the JVM.
 MADE_AND_ALTERED = {
     "CREATE TABLE {t} (id BIGINT NOT NULL, part STRING) USING iceberg WRITE ORDERED BY id DESC, bucket(4, part)": [
         "CREATE TABLE {t} (id BIGINT NOT NULL, part STRING) USING iceberg",
@@ -43,7 +43,7 @@ MADE_AND_ALTERED = {
 
 
 def layout(name: str) -> dict[str, Any]:
-    """What is current of a table's columns, layout and properties; without the ids of what was there before."""
+    """Return a table's current columns, layout and properties, without the ids of earlier ones."""
     found = metadata(name)
     kinds = {"schemas": ("schema-id", "current-schema-id"), "partition-specs": ("spec-id", "default-spec-id")}
     kinds["sort-orders"] = ("order-id", "default-sort-order-id")
@@ -55,7 +55,7 @@ def layout(name: str) -> dict[str, Any]:
             if each[own] == found[chosen]
         ]
     current["schemas"].setdefault("identifier-field-ids", [])
-    others = ("owner", "created-at")  # who runs the JVM; when the server made a table together with its rows
+    others = ("owner", "created-at")  # the JVM's user; the time at which the server made a table together with its rows
     properties = {key: value for key, value in found["properties"].items() if key not in others}
     return {**current, "properties": properties, "format-version": found["format-version"]}
 
@@ -84,7 +84,7 @@ MORE = [
 
 
 def test_alter_table_is_that_of_the_jvm(rest: lakescan.Catalog, jvm: Any) -> None:
-    """The statements of `test_alter`, whose words run here as well."""
+    """The statements of `test_alter`, in lakescan's SQL."""
     columns = (
         "id BIGINT NOT NULL, part STRING, at TIMESTAMP, n INT, f FLOAT, d DECIMAL(9, 2), day DATE, "
         "address STRUCT<city: STRING, zip: INT>, lines ARRAY<STRUCT<sku: STRING, pieces: INT>>, tags MAP<STRING, INT>"
@@ -100,7 +100,9 @@ def test_alter_table_is_that_of_the_jvm(rest: lakescan.Catalog, jvm: Any) -> Non
         jvm.sql(text.format(t=theirs))
         lakescan.sql(text.format(t=ours))
         found, wanted = described(ours), described(theirs)
-        if wanted["properties"].get("comment") == "":  # here IS NULL removes the comment, there it is an empty text
+        if (
+            wanted["properties"].get("comment") == ""
+        ):  # in lakescan IS NULL removes the comment, in the JVM it leaves an empty text
             del wanted["properties"]["comment"]
         assert found == wanted, text
     jvm.sql(f"ALTER TABLE {theirs} RENAME TO db.words_moved_there")
@@ -180,7 +182,7 @@ SHOWN = [
     "DESCRIBE NAMESPACE EXTENDED rest.db",
     "SHOW CURRENT NAMESPACE",
 ]
-# Here and there alike to the row: what others are, is each engine's own (properties of its own, names of catalogs).
+# Equal row by row; other rows belong to each engine (its own properties, names of catalogs).
 EQUAL = ("SHOW COLUMNS", "SHOW TABLES", "SHOW NAMESPACES", "SHOW VIEWS")
 
 
@@ -222,7 +224,7 @@ def test_delta_tables_are_made_as_by_delta(jvm: Any, warehouse: Path, number: in
     jvm.sql(DELTA_MADE[number].format(t=f"delta.`{theirs}`"))
     lakescan.sql(DELTA_MADE[number].format(t=f"delta.`{mine}`"))
     found, wanted = last_commit(mine), last_commit(theirs)
-    # What is recorded here beside what Delta records is for other readers.
+    # lakescan's additional records are for other readers.
     found["parameters"] = {each: found["parameters"].get(each) for each in wanted["parameters"]}
     assert found == wanted
     forget(jvm)
@@ -288,7 +290,7 @@ DELTA_COMMANDS = [
 
 @pytest.fixture
 def few_tasks(jvm: Any) -> Iterator[None]:
-    """VACUUM of Delta lists folders in 10,000 tasks otherwise."""
+    """Limit the tasks: otherwise Delta's VACUUM lists folders in 10,000 tasks."""
     jvm.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
     yield
     jvm.conf.unset("spark.sql.sources.parallelPartitionDiscovery.parallelism")
@@ -296,7 +298,7 @@ def few_tasks(jvm: Any) -> Iterator[None]:
 
 @pytest.mark.usefixtures("few_tasks")
 def test_commands_of_delta_return_the_columns_that_they_return_there(jvm: Any, warehouse: Path) -> None:
-    """Each runs on both twins, so that each commits what it commits."""
+    """Each command runs on both twins, so that both make the same commits."""
     made = [f"CREATE TABLE {{t}} ({DELTA_TYPES}) USING delta", *DELTA_ROWS]
     theirs, expected = written(jvm, warehouse, "commands jvm", made)
     mine, found = written(jvm, warehouse, "commands own", made)
@@ -304,7 +306,7 @@ def test_commands_of_delta_return_the_columns_that_they_return_there(jvm: Any, w
     for words in DELTA_COMMANDS:
         there = jvm.sql(words.format(t=theirs))
         here = lakescan.sql(words.format(t=mine)).to_arrow()
-        more = 2 if words.startswith("SHOW TBLPROPERTIES") else 0  # there with the versions of the protocol
+        more = 2 if words.startswith("SHOW TBLPROPERTIES") else 0  # in the JVM with the protocol versions
         if (here.schema.names, here.num_rows + more) != (there.columns, len(there.collect())):
             differing[words] = (here.schema.names, there.columns, here.num_rows, len(there.collect()))
         if words.startswith(("OPTIMIZE", "RESTORE")):

@@ -18,7 +18,7 @@ MODES = [(2, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read")]
 
 
 def changed(jvm: Any, name: str, version: int, mode: str) -> str:
-    """A table to which everything was done that SQL has; its identifier."""
+    """Make a table with every kind of SQL change; return its identifier."""
     identifier = f"ice.db.{name}"
     modes = ", ".join(f"'write.{what}.mode'='{mode}'" for what in ("delete", "update", "merge"))
     jvm.sql(
@@ -69,7 +69,7 @@ def _sides(changes: list[dict[str, Any]]) -> dict[Any, set[str]]:
 
 @pytest.mark.parametrize("identity", [(), ("id",)])
 def test_changes_are_those_of_javas_changelog(jvm, warehouse: Path, identity: tuple[str, ...]) -> None:
-    """Where Java has them: it refuses tables with delete files, and identities that a commit has twice."""
+    """Only cases that Java supports: it refuses tables with delete files, and identities that occur twice in a commit."""
     name = f"changelog_{len(identity)}"
     identifier = changed(jvm, name, 2, "copy-on-write")
     if identity:
@@ -135,7 +135,7 @@ def test_delta_commits_of_every_kind(jvm, warehouse: Path) -> None:
 
 @pytest.mark.parametrize("name", ["iceberg", "delta"])
 def test_a_query_that_is_killed_while_java_writes_reads_every_row_once(jvm, warehouse: Path, tmp_path, name) -> None:
-    """Killed when a batch is planned, while it is read, and when it is committed; Delta at the last point only."""
+    """Killed while a batch is planned, read or committed; for Delta only at the last point."""
     path = f"{warehouse}/ice/db/killed" if name == "iceberg" else f"{warehouse}/killed_delta"
     table = "ice.db.killed" if name == "iceberg" else f"delta.`{path}`"
     jvm.sql(f"CREATE TABLE {table} (id BIGINT) USING {name}")
@@ -157,6 +157,6 @@ def test_a_query_that_is_killed_while_java_writes_reads_every_row_once(jvm, ware
     finally:
         stopped.set()
         writer.join()
-    for _ in range(2):  # PySpark 4.1 runs a batch that was begun, and ends: AvailableNow is one batch there
+    for _ in range(2):  # PySpark 4.1 finishes the batch that was begun, then ends: AvailableNow is one batch there
         assert run_killed(name, path, tmp_path, NEVER) == 0
     assert sorted(row["id"] for row in jvm.read.parquet(str(tmp_path / "target")).collect()) == written

@@ -1,4 +1,4 @@
-"""Views of REST and SQL catalogs: made here and by the JVM in turn, and read by both."""
+"""Views of REST and SQL catalogs: created by lakescan and the JVM in turn, and read by both."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_view_made_by_the_jvm_is_read_replaced_renamed_and_dropped_here(orders
     lakescan.sql(
         "CREATE OR REPLACE VIEW rest.shop.deutsch AS SELECT id AS n, 'DE' AS code FROM rest.shop.orders WHERE country = 'DE'"
     )
-    assert orders.load_view("shop.deutsch").versions == before  # the same once more is no new version
+    assert orders.load_view("shop.deutsch").versions == before  # repeating it makes no new version
     lakescan.sql("DROP VIEW rest.shop.deutsch")
     with pytest.raises(lakescan.NoSuchTable):
         orders.load_view("shop.deutsch")
@@ -94,7 +94,7 @@ def test_names_are_of_tables_or_views(orders: lakescan.Catalog, jvm: Any) -> Non
 def test_views_of_the_server_and_of_sql_catalogs_are_the_same(
     orders: lakescan.Catalog, jvm: Any, rest_folder: Any
 ) -> None:
-    """The server keeps its views in the database that pyiceberg's SQL catalog has: each reads the other's."""
+    """The server stores views in the database of pyiceberg's SQL catalog: each reads the other's."""
     behind = lakescan.catalog(
         "rest_backend", type="sql", uri=f"sqlite:///{rest_folder}/rest.db", warehouse=f"{rest_folder}/warehouse"
     )

@@ -1,4 +1,4 @@
-"""What is written here, the JVM implementations read, and write to in turn."""
+"""The JVM implementations read tables that lakescan writes, and write to them in turn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS = (
 
 
 def rows(first: int, count: int) -> pa.Table:
-    """Rows with nulls, not-a-numbers, long texts and old dates."""
+    """Return rows with nulls, NaN, long texts and old dates."""
     ids = list(range(first, first + count))
     return pa.table(
         {
@@ -76,7 +76,7 @@ def read_by_java(jvm: Any, table: lakescan.Table) -> Any:
 
 
 def _location(table: lakescan.Table) -> str:
-    """The metadata file: Java reads it as a table that does not change."""
+    """Return the metadata file, which Java reads as a read-only table."""
     return table.scan().to_options()["path"]
 
 
@@ -220,7 +220,7 @@ def test_rows_that_are_added_in_turn_have_ids_of_their_own(jvm, warehouse: Path)
 
 
 def test_iceberg_tables_are_written_in_turn(jvm, warehouse: Path) -> None:
-    """A table that Java made, registered here; Java reads the metadata that is committed here."""
+    """Java makes the table and lakescan registers it; Java reads the metadata that lakescan commits."""
     catalog = SqlCatalog("turns", uri=f"sqlite:///{warehouse}/turns.db", warehouse=f"file://{warehouse}/turns")
     catalog.create_namespace("db")
     mine = lakescan.catalog(

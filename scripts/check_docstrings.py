@@ -1,6 +1,6 @@
 """Check that every public name has a full docstring: part of `make lint`.
 
-Public are the names of `lakescan.__all__` and `lakescan.spark.__all__`, and the public methods of their classes. A
+Public names are those of `lakescan.__all__` and `lakescan.spark.__all__`, and the public methods of their classes. A
 function with parameters documents each of them under `Args:` and has an `Example:`; everything else has a docstring.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-# Their parameters are said in one line, or are those of the method that the line names.
+# Their one-line docstrings describe the parameters, or name a method with the same parameters.
 _SHORT = {"Changes.to_pandas", "Table.to_pandas", "Table.to_polars", "Scan.filter", "Scan.limit"}
 _FOR_ENGINES = {
     "FileScanTask",
@@ -23,7 +23,7 @@ _FOR_ENGINES = {
     "ScanMetrics",
     "TaskGroups",
     "Predicate",
-}  # read, not called
+}  # attributes that are read, not called
 
 
 def _public(module: ModuleType) -> Iterator[tuple[str, Any]]:
@@ -63,12 +63,12 @@ def _faults(name: str, found: Any) -> Iterator[str]:
 
 
 def _is_named_in_summary(parameter: str, text: str) -> bool:
-    """Whether a short docstring without `Args` names the parameter."""
+    """Return whether a short docstring without `Args` names the parameter."""
     return "Args:" not in text and f"`{parameter}`" in text
 
 
 def main() -> int:
-    """Print what is missing; the exit code is 1 if anything is."""
+    """Print the missing parts; return 1 if there are any."""
     import lakescan.spark
 
     found = [fault for module in (lakescan, lakescan.spark) for each in _public(module) for fault in _faults(*each)]

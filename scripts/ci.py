@@ -1,9 +1,9 @@
-"""Run all that CI runs, the most telling parts first, within a time limit.
+"""Run all parts of CI, the most informative ones first, within a time limit.
 
-The first parts always run, until the last minute. Each of the others runs if the time that is left is enough for it on
-this machine; one for which it is not, or that is ended, is named at the end as not run, never as passed. Any failure
-ends the run as failed. Failed tests run once more, alone: those that wait for a process fail on a busy machine. The end
-repeats the last lines of each part that failed, and the last line counts the tests of all parts.
+The first parts always run, until the last minute. Each other part runs if the remaining time is enough for it on this
+machine. A part that was left out or cut short is reported as not run, never as passed. Any failure fails the run.
+Failed tests run again on their own, because tests that wait for a process may fail on a busy machine. At the end, the
+last lines of each failed part are repeated, and the last line counts the tests of all parts.
 
     CI_MINUTES=48 CI_LAST_MINUTE=78 python3 scripts/ci.py
 """
@@ -26,13 +26,13 @@ PYTEST = ("-m", "pytest", "-q", "--hypothesis-profile=ci")
 TWO_AT_A_TIME = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 FAILED_TESTS, NO_TESTS = 1, 5  # pytest's exit codes: all tests ran and some failed; none ran
 MOST_REPEATED, REPEAT_SECONDS = 10, 600
-LAST_LINES = 30  # of a part that failed
+LAST_LINES = 30  # to repeat of a failed part
 _SUMMARY = re.compile(r"(?:=+ )?(?:\d+ [a-z]+, )*\d+ [a-z]+ in \d[\d.]*s\b")  # pytest's last line
 
 
 @dataclass(frozen=True)
 class Part:
-    """One command. `minutes` is what it takes on two idle cores; `tests` says that pytest can repeat what failed."""
+    """One command. `minutes` is its time on two idle cores; `tests` marks pytest runs, whose failures can be repeated."""
 
     name: str
     minutes: float
@@ -78,7 +78,7 @@ PARTS = (
 
 
 def main() -> int:
-    """Run the parts; the exit code."""
+    """Run the parts and return the exit code."""
     began = time.monotonic()
     limit = 60 * float(os.environ.get("CI_MINUTES", "48"))
     end = 60 * float(os.environ.get("CI_LAST_MINUTE", "78"))
@@ -110,7 +110,7 @@ def main() -> int:
 
 
 def run(part: Part, seconds: float, tests: Counter[str], last: deque[str]) -> bool | None:
-    """Whether the part passed; None if its time was over before anything failed.
+    """Return whether the part passed; None if its time ended before anything failed.
 
     Adds its tests to the counts, and its lines to the last ones.
     """
@@ -132,7 +132,7 @@ def run(part: Part, seconds: float, tests: Counter[str], last: deque[str]) -> bo
 
 
 def call(command: tuple[str, ...], seconds: float, last: deque[str]) -> tuple[int | None, Counter[str]]:
-    """Run a command, print its output as it comes, and add its lines to the last ones.
+    """Run a command, print its output as it arrives, and add its lines to the last ones.
 
     Returns:
         The exit code, None if the command was ended for its time; and how many tests passed, failed and were skipped,
@@ -147,10 +147,10 @@ def call(command: tuple[str, ...], seconds: float, last: deque[str]) -> tuple[in
         code: int | None = process.wait(seconds)
     except subprocess.TimeoutExpired:
         code = None
-        process.send_signal(signal.SIGINT)  # pytest says and keeps what failed so far
+        process.send_signal(signal.SIGINT)  # pytest reports and records the failures so far
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(60)
-    with contextlib.suppress(ProcessLookupError):  # all have ended
+    with contextlib.suppress(ProcessLookupError):  # all processes have ended
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     printing.join(10)
@@ -158,7 +158,7 @@ def call(command: tuple[str, ...], seconds: float, last: deque[str]) -> tuple[in
 
 
 def print_and_count(output: IO[bytes], counts: Counter[str], last: deque[str]) -> None:
-    """Print lines, keep the last ones, and take the counts of pytest's summary from them."""
+    """Print lines, keep the last ones, and read the counts from pytest's summary."""
     for line in iter(output.readline, b""):
         sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()

@@ -40,7 +40,7 @@ This page is made from the source by `scripts/cli_doc.py`.
 
 
 def page() -> str:
-    """The page of all commands."""
+    """Return the page of all commands."""
     parts = [_HEAD, *_exit_codes()]
     for section in (commands.app, *(group.app for group in commands.GROUPS)):
         parts.append(f"## {section.title}\n")
@@ -68,7 +68,7 @@ def _command(command: CommandInfo) -> Iterator[str]:
 
 
 def _info(parameter: inspect.Parameter) -> ParameterInfo:
-    """What typer is told of a parameter."""
+    """Return typer's information on a parameter."""
     return parameter.annotation.__metadata__[0]
 
 
@@ -78,7 +78,7 @@ def _word(argument: inspect.Parameter) -> str:
 
 
 def _names(option: inspect.Parameter) -> str:
-    info = _info(option)  # in `Annotated`, typer takes the first name for a default
+    info = _info(option)  # in `Annotated`, typer would read the first name as a default
     names = [each for each in (info.default, *(info.param_decls or ())) if isinstance(each, str)]
     names = names or [f"--{option.name.replace('_', '-')}"]
     kind = option.annotation.__origin__

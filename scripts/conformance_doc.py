@@ -1,8 +1,10 @@
-r"""Write `docs/conformance.md`, what engines read of the corpus: `python scripts/conformance_doc.py`.
+r"""Read the corpus with all engines and write the results into `docs/conformance.md`.
 
-It runs all of them, some minutes. The corpus is that of the tests (`LAKESCAN_CORPUS`). Tables that name absolute places
-are found there only with `--place`, which links them (on a machine where that may be done) and removes the links.
-DuckDB's extensions may be in another environment:
+`python scripts/conformance_doc.py` takes some minutes. The corpus is that of the tests (`LAKESCAN_CORPUS`). The page
+keeps its text above `## Results`. The result of each table and engine is written to `build/conformance.md`.
+
+Tables that record absolute paths are found there only with `--place`, which creates links (on a machine that allows
+them) and removes them again. DuckDB's extensions may be in another environment:
 
     python -m venv duck && duck/bin/pip install pyarrow pytz duckdb==1.5.5 \
         duckdb-extension-delta==1.5.5 duckdb-extension-iceberg==1.5.5 duckdb-extension-avro==1.5.5
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +31,6 @@ sys.path.insert(0, str(ROOT))
 from tests.conftest import corpus_folder  # noqa: E402
 from tests.corpus.cases import Case, all_cases  # noqa: E402
 
-import lakescan  # noqa: E402
 from lakescan.conformance.child import digest_rows  # noqa: E402
 from lakescan.conformance.engines import (  # noqa: E402
     ENGINES,
@@ -40,51 +42,21 @@ from lakescan.conformance.engines import (  # noqa: E402
 from lakescan.conformance.report import TableConformance, as_markdown, compare_answers  # noqa: E402
 
 PAGE = ROOT / "docs" / "conformance.md"
-_HEAD = """# Conformance
+TABLES = ROOT / "build" / "conformance.md"
+_RESULTS = """## Results
 
-`lakescan conformance PATH_OR_FOLDER...` reads tables with lakescan and with deltalake, pyiceberg, Polars and DuckDB, as
-far as these are installed, and says whether they read the same rows: as text, with `--json` as an object a table, and
-with `--markdown FILE` as the tables below. Each engine runs in a process of its own with a time limit (`--seconds`), so
-that a crash is a finding like others. Rows are compared as bags, under the columns' names, whatever their Arrow types
-(numbers of other widths, decimals of other scales, times of other units or with another zone, maps as lists of structs,
-UUIDs as text, 0.0 and -0.0 are the same values, and so are all NaN); more than `--rows` rows are only counted. `same`
-means the rows that lakescan reads: it says that two engines agree, not who is right. The exit code is 1 if an engine
-reads other rows, or lakescan fails to read a table; not where lakescan refuses a feature by name.
-
-Below is the corpus: tables that other projects publish as test data, where engines are compared with what is known of
-the rows, too. It is no part of this repository (`LAKESCAN_CORPUS` names its folder).
-
-**How engines are asked.** Each in the best way that we know it to have, without tuning, from its newest release whose
-extensions can be installed from a package index:
-
-| engine | Delta | Iceberg |
-|---|---|---|
-| lakescan | `lakescan.table(folder)` | `lakescan.table(metadata file, relocate=...)` |
-| deltalake | `QueryBuilder` over `DeltaTable(folder)` | |
-| pyiceberg | | `StaticTable.from_metadata(metadata file).scan()` |
-| Polars | `scan_delta(folder)` | `scan_iceberg(metadata file)`, then with `reader_override="pyiceberg"` |
-| DuckDB | `delta_scan(folder)` | `iceberg_scan(metadata file)`, then of the folder, with `allow_moved_paths` |
-
-The Iceberg tables of the corpus were moved from where they were written. lakescan relocates them; for the others, links
-lead from the places that the metadata names to the tables. Names of a cluster (`hdfs://...`) cannot be linked: what
-fails at one, or misses position deletes that name their data files so, is counted as `moved` below, and says nothing
-about the reader; in the table of tables it is still an `error`, or `other rows`.
-
-This page is made by `scripts/conformance_doc.py`, which runs the engines.
+The expected rows are those that Iceberg's and Delta's JVM implementations read. If these fail, the specification gives
+the number of rows. `wrong` are other rows without an error. `refused` are damaged tables, and tables of newer versions
+that a reader must refuse.
 """
-_JUDGED = """## Against what is known
-
-Known are the rows that the JVM implementations read (the files they wrote them to are compared by their values), or,
-where these fail, the number of rows by the specification. `right` are the same values, or the same number where no more
-is known (also for variants, which have more than one encoding). `wrong` are other rows, without an error. Tables of the
-last two columns are damaged, or of versions that a reader must not read: to refuse them is right.
-"""
-_CLUSTER = re.compile(r"hdfs|libjvm", re.I)  # libjvm: what clients of HDFS load
+_CLUSTER = re.compile(r"hdfs|libjvm", re.I)  # libjvm, which HDFS clients load
 _VERDICTS = ("right", "wrong", "unsupported", "error", "crash", "moved", "not installed", "refused", "read")
 
 
-def page(interpreters: dict[str, str], limits: ReadLimits, only: tuple[str, ...] = (), *, place: bool = False) -> str:
-    """The page, from running all engines on all cases."""
+def results(
+    interpreters: dict[str, str], limits: ReadLimits, only: tuple[str, ...] = (), *, place: bool = False
+) -> tuple[str, str]:
+    """Run all engines on all cases; return the results as a section of the page, and the result of each table."""
     every = all_cases()
     cases = [case for case in every if not only or case.id.startswith(only)]
     if not cases:
@@ -107,16 +79,21 @@ def page(interpreters: dict[str, str], limits: ReadLimits, only: tuple[str, ...]
             verdicts[case.format, reading.engine, verdict] += 1
             if verdict in ("wrong", "read"):
                 print(f"{case.name}: {reading.engine}: {verdict}: {answers[reading.engine]['rows']} rows, {known}")
-    part = f"Asked were {len(cases)} of the corpus's {len(every)} tables, on {datetime.now(UTC):%Y-%m-%d}"
-    part += f", with lakescan {lakescan.__version__} on Python {sys.version_info.major}.{sys.version_info.minor}.\n"
-    text = "\n".join([_HEAD, part, _JUDGED, *_judged(verdicts), *_parts(found)]).rstrip() + "\n"
+    versions = {reading.engine: reading.version for each in found for reading in each.readings if reading.version}
+    part = f"On {datetime.now(UTC):%Y-%m-%d}, {len(cases)} of {len(every)} tables were read on Python "
+    part += f"{sys.version_info.major}.{sys.version_info.minor} by {', '.join(map(' '.join, versions.items()))}."
+    section = "\n".join([_RESULTS, *textwrap.wrap(part, 116), "", *_judged(verdicts)]).rstrip() + "\n"
     folder = corpus_folder() or Path()
-    return text.replace(str(folder), "CORPUS").replace(str(folder.resolve()), "CORPUS")
+    tables = "\n".join(_parts(found)).replace(str(folder), "CORPUS").replace(str(folder.resolve()), "CORPUS")
+    return section, tables
 
 
 @contextmanager
 def _placed(jobs: list[Job]) -> Iterator[None]:
-    """Links at the absolute places that tables name, for engines that cannot relocate; what is there is left alone."""
+    """Context manager: link tables at the absolute paths that they record, for engines that cannot relocate.
+
+    Existing files and links are kept.
+    """
     made: list[Path] = []
     try:
         for old, new in sorted((pair for job in jobs for pair in job.relocate.items()), key=lambda p: len(p[0])):
@@ -137,17 +114,17 @@ def _placed(jobs: list[Job]) -> Iterator[None]:
 def _answers(
     engine: str, jobs: list[Job], interpreters: dict[str, str], limits: ReadLimits
 ) -> dict[int, dict[str, Any]]:
-    """An engine's answers, by the numbers of the jobs."""
+    """Return an engine's answers, by the numbers of the jobs."""
     numbers = [n for n, job in enumerate(jobs) if job.format in ENGINES[engine]]
     found = ask_many(engine, [jobs[n] for n in numbers], limits, interpreters.get(engine))
     return dict(zip(numbers, found, strict=True))
 
 
 def _known(case: Case, own: Mapping[str, Any], limits: ReadLimits) -> dict[str, Any]:
-    """What is known of a table's rows: `rows` and `digest`, or `rows` alone; nothing where refusing is right.
+    """Return the expected `rows` and `digest` of a table, or only `rows`; an empty dict if the table must be refused.
 
-    Where lakescan's rows are spelled otherwise than the reference's (variants, which the corpus tests compare decoded),
-    all engines are judged by the number of rows.
+    If lakescan formats rows differently from the reference (variants, which the corpus tests compare decoded), all
+    engines are judged by the number of rows.
     """
     if case.row_count is None:
         return {}
@@ -173,7 +150,7 @@ def _verdict(answer: Mapping[str, Any], known: Mapping[str, Any], outcome: str) 
 
 
 def _deletes_name_a_cluster(case: Case, found: TableConformance) -> bool:
-    """Whether position deletes may name data files by URLs, where manifests have their paths: Impala wrote such."""
+    """Return whether position deletes may name data files by URLs while manifests have paths, as Impala wrote them."""
     return "position deletes" in found.deletes and any("://" in old for old in case.relocate)
 
 
@@ -202,4 +179,7 @@ if __name__ == "__main__":
     parser.add_argument("--place", action="store_true", help="link tables at the absolute places that they name")
     given = parser.parse_args()
     engines = dict(each.split("=", 1) for each in given.python)
-    PAGE.write_text(page(engines, ReadLimits(given.seconds), tuple(given.only), place=given.place))
+    section, tables = results(engines, ReadLimits(given.seconds), tuple(given.only), place=given.place)
+    PAGE.write_text(PAGE.read_text().split("## Results", 1)[0] + section)
+    TABLES.parent.mkdir(exist_ok=True)
+    TABLES.write_text(tables)

@@ -91,7 +91,7 @@ from lakescan.storage.encryption import KeyManager
 
 
 def page() -> str:
-    """The page of all options."""
+    """Return the page of all options."""
     parts = [_HEAD, _READS, *_tables(ReadOptions), _WRITES, *_tables(WriteOptions), _COMPACTIONS, *_compactions()]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -131,7 +131,7 @@ def _formats(names: tuple[str, ...]) -> str:
 
 
 def keywords() -> str:
-    """The module of keywords."""
+    """Return the source of the keywords module."""
     reads = declarations(ReadOptions)
     opening = [name for name, option in reads.items() if option.group is Group.OPENING]
     classes = {
@@ -166,7 +166,7 @@ def _class(name: str, base: str, doc: str, members: Mapping[str, Option]) -> Ite
 
 
 def _hint(option: Option) -> str:
-    """What an editor shows."""
+    """Return the text that an editor shows for an option."""
     expects = "" if option.value.expects in option.doc else f" Takes {option.value.expects}."
     default = f" By default: {option.default}." if option.default else ""
     theirs = "" if len(option.formats) > 1 else f" ({option.formats[0].capitalize()})"

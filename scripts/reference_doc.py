@@ -1,6 +1,6 @@
 """Write the tables of `docs/reference/` from the source: `python scripts/reference_doc.py`.
 
-Features of both formats, table properties, what is refused, metrics, environment variables, and the pages of the API.
+Features of both formats, table properties, metrics, environment variables, and the pages of the API.
 """
 
 from __future__ import annotations
@@ -59,11 +59,10 @@ _API = {
 
 
 def pages() -> dict[Path, str]:
-    """The text of each page."""
+    """Return the text of each page."""
     texts = {
         "features": _features(),
         "properties": _properties(),
-        "refused": _refused(),
         "metrics": _metrics(),
         "environment": _environment(),
         **{f"api/{name}": text for name, text in _api()},
@@ -135,42 +134,6 @@ def _default(value: object) -> str:
     if value is None or not isinstance(value, str | int | float | bool):
         return ""
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
-
-
-def _refused() -> list[str]:
-    lines = [
-        "# What is refused",
-        "",
-        "Each place where lakescan raises `UnsupportedFeature`, by module. `...` stands for a name or a value.",
-        "",
-        _NOTE,
-    ]
-    for package, found in _refusals().items():
-        lines += [f"## {package}", "", "| what | advice |", "|---|---|"]
-        lines += [f"| {_cell(what)} | {_cell(advice)} |" for what, advice in sorted(found)]
-        lines.append("")
-    return lines
-
-
-def _refusals() -> dict[str, set[tuple[str, str]]]:
-    found: dict[str, set[tuple[str, str]]] = {}
-    for file in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "UnsupportedFeature" and node.args:
-                texts = [_text(each) for each in node.args[:2]]
-                if texts[0].replace("...", "").strip():
-                    package = file.relative_to(SOURCE).parts[0].removesuffix(".py")
-                    found.setdefault(package, set()).add((texts[0], texts[1] if len(texts) > 1 else ""))
-    return found
-
-
-def _text(node: ast.expr) -> str:
-    """A text of the source, with `...` for what is put into it."""
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    if isinstance(node, ast.JoinedStr):
-        return "".join(str(each.value) if isinstance(each, ast.Constant) else "..." for each in node.values)
-    return "..."
 
 
 def _metrics() -> list[str]:

@@ -1,6 +1,6 @@
-"""What the site's build tells griffe, which reads the source for the reference.
+"""A griffe extension for the site: griffe reads the source for the reference pages.
 
-- An `Example:` of a docstring is code. griffe knows the plural only, `Examples:`; another heading becomes an
+- An `Example:` of a docstring is code. griffe supports only the plural, `Examples:`; another heading becomes an
   admonition, where `>>>` is three quotations. So it is in the text of a docstring: there it becomes a block.
 - Private base classes are not shown.
 """
@@ -14,14 +14,14 @@ import griffe
 
 
 class Readable(griffe.Extension):
-    """Make docstrings and classes ones that the reference shows as they are meant."""
+    """Adapt docstrings and classes for the reference pages."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Give each `Example:` the heading that griffe reads as code, and make code in the text a block."""
+        """Rename each `Example:` heading to one that griffe reads as code, and turn code in the text into a block."""
         if obj.docstring:
             text = re.sub(r"^( *)Example:$", r"\1Examples:", obj.docstring.value, flags=re.MULTILINE)
             obj.docstring.value = re.sub(r"^(>>> .*(?:\n.+)*)", r"```pycon\n\1\n```", text, flags=re.MULTILINE)
 
     def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Leave private bases out."""
+        """Remove private base classes."""
         cls.bases = [each for each in cls.bases if not str(each).rsplit(".")[-1].startswith("_")]

@@ -1,9 +1,10 @@
-"""What the site's build adds to mkdocs: drawings within pages, links to the repository, `llms.txt`.
+"""Extend the build of the site: drawings within pages, links to the repository, generated pages, `llms.txt`.
 
 - A drawing of `docs/drawings/` becomes part of its page, so that its colours follow the page's.
 - A block that the tests leave out (`no-run` after its language) loses that word: the site's Markdown takes the language
   alone.
 - A link that leaves `docs/` leads to the repository: pages are read there, too.
+- The pages of `GENERATED` are made from the source and added to the site. They have no copy in `docs/`.
 - `llms.txt` lists the pages, with the first sentence of each, in the order of the navigation.
 """
 
@@ -11,17 +12,33 @@ from __future__ import annotations
 
 import posixpath
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
 _FIGURE = re.compile(r'<p><img alt="([^"]*)" src="[^"]*?drawings/([\w-]+)\.svg"\s*/?></p>')
 _NO_RUN = re.compile(r"^(```\w+) no-run$", re.MULTILINE)
 _CELL_CODE = re.compile(r"<code>[^<]*</code>(?=(?:(?!<td|<th|</table).)*</t[dh]>)", re.DOTALL)
+GENERATED = {"reference/refusals.md": "refusals_doc.py"}  # each page, and the script whose `page()` returns its text
 _LINK = re.compile(r"(\]\()((?:\.\./)+[^)#\s]*)")
 
 
+def on_files(files: Any, config: Any, **_: Any) -> Any:
+    """Add the generated pages."""
+    from mkdocs.structure.files import File
+
+    for name in GENERATED:
+        files.append(File.generated(config, name, content=generated_page(name)))
+    return files
+
+
+def generated_page(name: str) -> str:
+    """Return the Markdown of a generated page."""
+    return runpy.run_path(str(Path(__file__).with_name(GENERATED[name])))["page"]()
+
+
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
-    """Lead links out of `docs/` to the repository, and make fences what the site's Markdown takes."""
+    """Point links out of `docs/` to the repository, and adapt fences to the site's Markdown."""
     folder = posixpath.dirname(page.file.src_uri)
 
     def outside(link: re.Match[str]) -> str:
@@ -33,7 +50,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, config: Any, **_: Any) -> str:
-    """Put drawings into the page, and take the backslash from bars in the code of tables, as GitHub does."""
+    """Put drawings into the page, and remove the backslash before bars in table code, as GitHub does."""
 
     def inline(found: re.Match[str]) -> str:
         drawing = (Path(config["docs_dir"]) / "drawings" / f"{found[2]}.svg").read_text()
@@ -54,16 +71,17 @@ def on_nav(nav: Any, config: Any, files: Any) -> Any:
 
 
 def llms_txt(config: Any, nav: Any) -> str:
-    """The text of `llms.txt` (https://llmstxt.org): the project, then its pages by section."""
+    """Return the text of `llms.txt` (https://llmstxt.org): the project, then its pages by section."""
     lines = [f"# {config['site_name']}", "", f"> {config['site_description']}"]
     docs = Path(config["docs_dir"])
 
     def entries(items: Any) -> None:
         for item in (each for each in items if each.is_page):
-            about = first_sentence((docs / item.file.src_uri).read_text())
-            title = item.title or heading((docs / item.file.src_uri).read_text())
+            name = item.file.src_uri
+            text = generated_page(name) if name in GENERATED else (docs / name).read_text()
+            about, title = first_sentence(text), item.title or heading(text)
             lines.append(f"- [{title}]({config['site_url'] or ''}{item.file.url}): {about}")
-        for item in (each for each in items if each.is_section):  # after the pages, which would count as its own
+        for item in (each for each in items if each.is_section):  # after the pages, to stay out of their section
             lines.extend(["", f"## {item.title}", ""])
             entries(item.children)
 
@@ -72,13 +90,13 @@ def llms_txt(config: Any, nav: Any) -> str:
 
 
 def heading(text: str) -> str:
-    """The first heading of a page."""
+    """Return the first heading of a page."""
     found = re.search(r"^# (.+)$", text, re.MULTILINE)
     return found[1] if found else ""
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a page's first paragraph, without links and marks."""
+    """Return the first sentence of a page's first paragraph, without links and marks."""
     body = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
     paragraphs = (
         each.strip() for each in re.split(r"\n\s*\n", re.sub(r"<!--.*?-->|```.*?```", "", body, flags=re.DOTALL))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sail in an environment of its own: what docs/sail.md promises.
+# Sail in an environment of its own: what docs/guides/sail.md promises.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 uv="$(command -v uv || echo build/uv/bin/uv)"

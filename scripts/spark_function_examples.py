@@ -20,7 +20,7 @@ _EXAMPLE = re.compile(r"^\s*> (.*?;)\s*$", re.MULTILINE | re.DOTALL)
 
 
 def examples(spark: SparkSession) -> list[tuple[str, str]]:
-    """Return the functions of a session, each with the statements that its description has."""
+    """Return the functions of a session, each with the example statements of its description."""
     found = []
     for [name] in spark.sql("SHOW SYSTEM FUNCTIONS").collect():
         described = "\n".join(row[0] for row in spark.sql(f"DESCRIBE FUNCTION EXTENDED `{name}`").collect())
@@ -32,7 +32,7 @@ def examples(spark: SparkSession) -> list[tuple[str, str]]:
 
 
 def answer(spark: SparkSession, text: str) -> dict[str, Any]:
-    """Return the types and rows of a statement's result, or which error it has."""
+    """Return the types and rows of a statement's result, or the kind of its error."""
     try:
         frame = spark.sql(text)
         table = frame.toArrow()
@@ -48,7 +48,7 @@ def _name(kind: s.DataType) -> str:
 
 
 def main() -> None:
-    """Ask Spark, and write the file."""
+    """Run the examples on Spark and write the file."""
     builder = SparkSession.builder.master("local[1]").config("spark.sql.session.timeZone", "UTC")
     spark = builder.config("spark.ui.enabled", "false").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")

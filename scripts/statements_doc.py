@@ -1,4 +1,4 @@
-"""Write the table of statements in `docs/sql.md` from what the grammar takes: `python scripts/statements_doc.py`."""
+"""Write the table of statements in `docs/sql.md` from the grammar: `python scripts/statements_doc.py`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ are those of Spark 4, of Iceberg's extensions and of Delta's.
 
 Tables are `catalog.namespace.table`, ``delta.`/lake/events` `` and ``iceberg.`/lake/orders` ``; after
 `USE catalog.namespace`, `table` alone. Queries and statements that change rows (SELECT, INSERT, DELETE, UPDATE, MERGE,
-TRUNCATE TABLE) are in [row_changes.md](row_changes.md) and in the docstring of `lakescan.sql`. `SHOW`, `DESCRIBE` and
-`CALL` return rows: a `Query` in this process, a data frame on Spark.
+TRUNCATE TABLE) are in [Change rows](guides/change_rows.md) and in the docstring of `lakescan.sql`. `SHOW`, `DESCRIBE`
+and `CALL` return rows: a `Query` in this process, a data frame on Spark.
 
 ```python
 lakescan.sql("CREATE TABLE lake.shop.orders (id BIGINT, day DATE, PRIMARY KEY (id) NOT ENFORCED) PARTITIONED BY (day)")
@@ -57,7 +57,7 @@ statement, is where files are read and rewritten.
 
 
 def page() -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     lines = [_HEAD, "## Statements", "", *_table(each for each in FORMS if _runs(each.example)), ""]
     lines += ["## ALTER TABLE", "", "Behind `ALTER TABLE name`:", ""]
     lines += [*_table(each for each in ACTIONS if _runs(f"ALTER TABLE t {each.example}"))]

@@ -85,7 +85,7 @@ says what to set. Behind a proxy nothing is asked. A Delta commit that was not s
 
 
 def page() -> str:
-    """The page of storage options."""
+    """Return the page of storage options."""
     return "\n".join([_HEAD, *_tables(), _TAIL]).rstrip() + "\n"
 
 

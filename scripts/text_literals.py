@@ -1,8 +1,8 @@
-"""Ask Spark what text literals mean beside typed columns: `python scripts/text_literals.py`.
+"""Record how Spark compares text literals with typed columns: `python scripts/text_literals.py`.
 
-Writes `tests/expressions/text_literals.json`. For each column type and time zone it has some values, and for each text
-how every value compares with it: one of `<`, `=` and `>` for each value, or null if Spark refuses the text. A test on
-Spark makes these answers again and compares.
+Writes `tests/expressions/text_literals.json`. For each column type and time zone, the file has some values, and for
+each text the comparison with every value: `<`, `=` or `>`, or null if Spark refuses the text. A test on Spark
+recomputes and compares these answers.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ _ANY_TIME = (
     "+294247-01-10 04:00:54.775807",
 )  # fmt: skip
 _WHOLES = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-# By type: its values, as SQL, and the texts besides `_EVERYWHERE`.
+# By type: its values, as SQL, and the texts in addition to `_EVERYWHERE`.
 TYPES: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "BOOLEAN": (["false", "true"], _BOOLEAN),
     **{
@@ -169,25 +169,25 @@ TYPES: dict[str, tuple[list[str], tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 _ZONED = {"TIMESTAMP": ("UTC", "America/New_York")}
-# What they mean depends on the day on which they are asked for.
+# Texts whose meaning depends on the current day.
 _MOVING = ("now", "today", "tomorrow", "yesterday")
 _OF_TODAY = ("12:00:00", "T12:00:00", "12:00", "T12", "12:00:00.5")
 
 
 def texts_of(name: str) -> list[str]:
-    """The texts that are compared with the values of a type, without those whose meaning depends on the day."""
+    """Return the texts to compare with the values of a type, without those whose meaning depends on the day."""
     texts = dict.fromkeys((*_EVERYWHERE, *TYPES[name][1]))
     moving = _MOVING + _OF_TODAY if name.startswith("TIMESTAMP") else _MOVING if name == "DATE" else ()
     return [each for each in texts if each not in moving]
 
 
 def quoted(text: str) -> str:
-    """The text as a literal of Spark SQL."""
+    """Return the text as a literal of Spark SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def answers(spark: Any) -> dict[str, Any]:
-    """Ask a session: by type, its values, and by zone and text one sign for each value, or None for a refused text."""
+    """Return, by type, its values, and by zone and text one sign for each value, or None for a refused text."""
     from pyspark.errors import PySparkException
 
     spark.conf.set("spark.sql.timeType.enabled", "true")
@@ -213,7 +213,7 @@ def answers(spark: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the answers of a session of its own."""
+    """Compute the answers in a separate session and write them."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 

@@ -6,8 +6,8 @@
 
     uv run --isolated --no-project scripts/tpc_data.py tpch 0.01 build/tpc/tpch-0.01
 
-The generators are of another version of DuckDB than lakescan's environment has, so this runs in one of its own.
-`samples/tpc.py` runs it, and keeps what it writes.
+The generators need another version of DuckDB than lakescan, so the script has its own environment. `samples/tpc.py`
+runs it and keeps its output.
 """
 
 from __future__ import annotations

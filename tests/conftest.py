@@ -1,4 +1,4 @@
-"""Shared by all tests: sample tables made once a run, and one Spark session."""
+"""Fixtures and hooks for all tests: sample tables made once per run, and one Spark session."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tests.support.session import local_session
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-# Tests time nothing: the first example may import a library, or wait for a busy machine.
+# No deadline: the first example may import a library or wait for a busy machine.
 settings.register_profile("lakescan", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# CI tries the same examples each time, so that a landing does not depend on chance; new ones are tried everywhere else.
+# CI tries the same examples each time, so that its result does not depend on chance. Other runs try new examples.
 settings.register_profile("ci", settings.get_profile("lakescan"), derandomize=True)
-# `make differential`: new examples, more of them where a law does not say how many, and how to see one again.
+# `make differential`: new examples, more of them by default, and a blob to reproduce each failure.
 settings.register_profile("differential", settings.get_profile("lakescan"), max_examples=300, print_blob=True)
 settings.load_profile("lakescan")
 
 
 @pytest.fixture(autouse=True)
 def _no_namespace_of_use() -> Iterator[None]:
-    """No test has short names for the catalog that another one has named with USE."""
+    """Reset the namespace that a test set with USE."""
     yield
     for variable in copy_context():
         if variable.name == "lakescan_namespace":
@@ -38,7 +38,7 @@ def _no_namespace_of_use() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_catalogs_of_other_tests() -> Iterator[None]:
-    """A catalog that a test makes is forgotten after it."""
+    """Unregister the catalogs that a test registered."""
     from lakescan.catalogs import registry
 
     before = dict(registry._GIVEN)
@@ -56,7 +56,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    """One classic session for the run, with the formats registered and pushdown on."""
+    """One classic Spark session for the run, with the formats registered and pushdown on."""
     import lakescan.spark
 
     warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
@@ -67,11 +67,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A test that takes the Spark session is a Spark test: `-m "not spark"` leaves it out.
+    """Mark tests that take the Spark session as `spark`, and order the tests.
 
-    With LAKESCAN_SPARK_LANE=arrow, the Spark tests run with the Arrow lane alone, and those marked `replaced` are left
-    out, because they are about Spark's own reader.
-    Files with Spark tests or slow ones come first, so that processes which share the files end together.
+    With LAKESCAN_SPARK_LANE=arrow, Spark tests use only the Arrow lane, and tests marked `replaced` are left out
+    because they test Spark's own reader. Files with Spark tests or slow tests come first, so that processes that share
+    the files end at about the same time.
     """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
@@ -95,7 +95,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def corpus_folder() -> Path | None:
-    """Where other projects' tables are: LAKESCAN_CORPUS, or a folder beside the checkout; None where absent."""
+    """Return the folder of other projects' tables: LAKESCAN_CORPUS, or one next to the checkout; None if absent."""
     named = os.environ.get("LAKESCAN_CORPUS")
     folder = Path(named) if named else Path(__file__).parents[2] / "shared" / "corpus"
     return folder if (folder / "delta" / "cases.json").exists() else None

@@ -3,7 +3,7 @@
     python cdc.py [--folder ./cdc-data] [--changes 300] [--batch 100]
 
 The database is SQLite; triggers keep the log, as a tool for change data capture would. Each run changes the database,
-follows the log from where the last run ended, and compares the table with the database. It can be ended at any point.
+follows the log from where the last run ended, and compares the table with the database. It can be killed at any point.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CHANGES = pa.schema(
 
 
 def open_database(folder: Path) -> sqlite3.Connection:
-    """The database, with triggers that keep a log of its changes."""
+    """Open the database, with triggers that keep a log of its changes."""
     folder.mkdir(parents=True, exist_ok=True)
     database = sqlite3.connect(folder / "shop.db")
     database.executescript(DATABASE)
@@ -46,7 +46,7 @@ def open_database(folder: Path) -> sqlite3.Connection:
 
 
 def work(database: sqlite3.Connection, changes: int, seed: int) -> None:
-    """What the application does: customers come, move and leave, some more than once."""
+    """Act as the application: customers come, move and leave, some more than once."""
     chance = random.Random(seed)
     with database:
         for _ in range(changes):
@@ -58,7 +58,7 @@ def work(database: sqlite3.Connection, changes: int, seed: int) -> None:
 
 
 def open_table(folder: Path) -> lakescan.Table:
-    """The table that follows, made if it is not there."""
+    """Open the table that follows the database; create it if it does not exist."""
     lake = lakescan.catalog("cdc", warehouse=folder / "lake")
     lake.create_namespace("shop", exist_ok=True)
     lake.create_table_if_not_exists("shop.customers", "id BIGINT NOT NULL, name STRING, city STRING, PRIMARY KEY (id)")
@@ -66,11 +66,11 @@ def open_table(folder: Path) -> lakescan.Table:
 
 
 def follow(database: sqlite3.Connection, table: lakescan.Table, offset: Path, batch: int) -> int:
-    """Bring the changes since the offset to the table, a commit a batch: how many batches were read.
+    """Apply the changes since the offset to the table, one commit per batch; return the number of batches read.
 
-    Before a batch is committed, its end is kept in the offset's file: `next`. After the commit, it is `done`. A run
-    that finds a `next` reads that batch once more, the same changes. The commit records the batch (`txn_version`), so
-    that one that is in the table already changes nothing.
+    Before a batch is committed, the offset's file records its end as `next`, and after the commit as `done`. A run that
+    finds a `next` reads the same batch again. The commit records the batch (`txn_version`), so a batch that is already
+    in the table changes nothing.
     """
     count = 0
     while True:
@@ -90,7 +90,7 @@ def follow(database: sqlite3.Connection, table: lakescan.Table, offset: Path, ba
 
 
 def apply(table: lakescan.Table, lines: list[str], version: int) -> lakescan.ChangeResult:
-    """Apply changes in one commit. Of each row, the last change counts: what was before it has been overwritten."""
+    """Apply changes in one commit. For each row only the last change counts, because it overwrites the earlier ones."""
     last = {change["id"]: change for change in map(json.loads, lines)}
     rows = [{**change, "gone": change["op"] == "d"} for change in last.values()]
     source = pa.Table.from_pylist(rows, CHANGES)
@@ -102,7 +102,7 @@ def apply(table: lakescan.Table, lines: list[str], version: int) -> lakescan.Cha
 
 
 def keep(offset: Path, value: dict[str, Any]) -> None:
-    """Write the offset: all of it, or nothing, also if the power fails."""
+    """Write the offset atomically, even if the power fails."""
     new = offset.with_suffix(".tmp")
     with new.open("w") as file:
         json.dump(value, file)
@@ -117,7 +117,7 @@ def keep(offset: Path, value: dict[str, Any]) -> None:
 
 
 def check(database: sqlite3.Connection, table: lakescan.Table) -> int:
-    """Compare the table with the database: the number of rows."""
+    """Compare the table with the database; return the number of rows."""
     expected = database.execute("SELECT id, name, city FROM customers ORDER BY id").fetchall()
     found = sorted((row["id"], row["name"], row["city"]) for row in table.refresh().to_arrow().to_pylist())
     assert found == expected, "the table differs from the database"

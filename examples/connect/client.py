@@ -1,9 +1,9 @@
-"""A client of Spark Connect: tables are read, changed and written by a session that takes no JAR.
+"""A client of Spark Connect: read, change and write tables in a session without JARs.
 
     python client.py [--remote local[2]] [--folder ./connect-data]
 
-`local[2]` starts a server on this machine, which needs Java 17 or later. Give `sc://host:15002` for one of yours; it
-has to reach the folder, and needs lakescan where its Python workers run.
+`local[2]` starts a server on this machine, which needs Java 17 or later. Give `sc://host:15002` for your own server; it
+must have access to the folder, and its Python workers need lakescan.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run(spark: SparkSession, folder: Path) -> None:
-    """All steps, on a session of Connect."""
+    """Run all steps on a Connect session."""
     lake = lakescan.catalog("lake", warehouse=folder)
     lake.create_namespace("shop", exist_ok=True)
     lake.create_table_if_not_exists("shop.orders", "id BIGINT NOT NULL, country STRING, price DOUBLE")
     orders = lake.load_table("shop.orders")
     orders.overwrite(pa.table({"id": [1, 2, 3], "country": ["FR", "DE", "FR"], "price": [5.0, 7.5, 2.5]}))
-    lakescan.spark.register(spark)  # after the catalogs are known: the workers get them, too
+    lakescan.spark.register(spark)  # after the catalogs are registered, so that the workers get them, too
 
-    # A frame of one state: lakescan plans here, the server's Python workers read.
+    # A frame of one state: lakescan plans in this process, the server's Python workers read.
     frame = orders.scan().where("price > 3").to_spark(spark)
     print("read:", sorted((row["id"], row["country"]) for row in frame.collect()))
 

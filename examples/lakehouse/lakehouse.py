@@ -2,7 +2,7 @@
 
     python lakehouse.py [--folder ./lakehouse-data] [--days 5] [--orders 2000]
 
-Each run goes on where the last one ended, and can be ended at any point: what a step did twice counts once.
+Each run continues where the last one ended, and can be killed at any point: a repeated step counts once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ORDERS = pa.schema(
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    """Land raw files, load them, and compare the result with what the raw files say; what the run did."""
+    """Land raw files, load them, compare the result with the raw files, and return a summary of the run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("lakehouse-data"))
     parser.add_argument("--days", type=int, default=5)
@@ -54,14 +54,14 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
 
 
 def land(raw: Path, days: int, orders: int) -> None:
-    """What other systems would put there: a file of JSON lines a day, with changes to earlier orders, and bad lines."""
+    """Write the files of other systems: one file of JSON lines per day, with changes to earlier orders, and bad lines."""
     raw.mkdir(parents=True, exist_ok=True)
     for number in range(days):
         file = raw / f"{FIRST_DAY + timedelta(number)}.jsonl"
         if not file.exists():
             lines = "\n".join(_lines(number, orders)) + "\n"
             file.with_suffix(".tmp").write_text(lines)
-            file.with_suffix(".tmp").rename(file)  # a reader sees all of it, or nothing
+            file.with_suffix(".tmp").rename(file)  # a reader sees the whole file or none of it
 
 
 def _lines(number: int, orders: int) -> Iterator[str]:
@@ -71,12 +71,12 @@ def _lines(number: int, orders: int) -> Iterator[str]:
         yield _line(chance, order, noon - timedelta(hours=6), "new")
     for _ in range(orders // 4 if number else 0):  # orders of all earlier days are paid, or cancelled
         yield _line(chance, chance.randrange(number * orders), noon, chance.choice(("paid", "cancelled")))
-    yield '{"order_id": 17, "amount": '  # cut off
+    yield '{"order_id": 17, "amount": '  # a truncated line
     yield '{"order_id": null, "amount": "1.00"}'
 
 
 def _line(chance: random.Random, order: int, at: datetime, state: str) -> str:
-    about = random.Random(f"order {order}")  # what does not change
+    about = random.Random(f"order {order}")  # the fields that do not change
     changed_at = at + timedelta(milliseconds=chance.randrange(3_600_000))
     return json.dumps(
         {
@@ -90,7 +90,7 @@ def _line(chance: random.Random, order: int, at: datetime, state: str) -> str:
 
 
 def open_lake(folder: Path) -> lakescan.Catalog:
-    """The catalog, a folder with a SQLite file; tables that are not there are made."""
+    """Open the catalog, a folder with a SQLite file; create missing tables."""
     lake = lakescan.catalog("lake", warehouse=folder / "lake")
     for name in ("bronze", "silver", "gold"):
         lake.create_namespace(name, exist_ok=True)
@@ -109,9 +109,9 @@ def open_lake(folder: Path) -> lakescan.Catalog:
 
 
 def load_bronze(lake: lakescan.Catalog, raw: Path) -> int:
-    """Add the lines of new files as they are, a commit a file: the rows added.
+    """Add the lines of new files unchanged, one commit per file; return the number of added rows.
 
-    A file is new if no row is of it. As each file is one commit, none is loaded in part.
+    A file is new if no row comes from it. Because each file is one commit, none is loaded in part.
     """
     events = lake.load_table("bronze.events")
     known = set(lakescan.sql("SELECT DISTINCT file FROM lake.bronze.events").to_arrow()["file"].to_pylist())
@@ -127,10 +127,10 @@ def load_bronze(lake: lakescan.Catalog, raw: Path) -> int:
 
 
 def load_silver(lake: lakescan.Catalog, offset_file: Path) -> int:
-    """MERGE what came to bronze since the last run: one row for each order, in its newest state; the rows changed.
+    """MERGE the new rows of bronze, one row per order in its newest state; return the number of changed rows.
 
-    The offset is kept after the commits. If the process ends before, the next run merges the same rows again, and
-    changes nothing: a row replaces only what is older.
+    The offset is written after the commits. If the process ends before that, the next run merges the same rows again
+    and changes nothing, because a row replaces only older ones.
     """
     orders, refused = lake.load_table("silver.orders"), lake.load_table("silver.refused")
     start = json.loads(offset_file.read_text()) if offset_file.exists() else None
@@ -152,7 +152,7 @@ def load_silver(lake: lakescan.Catalog, offset_file: Path) -> int:
 
 
 def _parsed(batch: pa.RecordBatch) -> tuple[pa.Table, pa.Table]:
-    """The newest line of each order, as a row; and the lines that are none, each once, with the reason."""
+    """Return the newest line of each order as a row, and the invalid lines, each once, with the reason."""
     newest: dict[int, dict[str, Any]] = {}
     bad: dict[tuple[str, str], str] = {}
     for line, file in zip(batch["line"].to_pylist(), batch["file"].to_pylist(), strict=True):
@@ -177,7 +177,7 @@ def _row(event: dict[str, Any]) -> dict[str, Any]:
     at = datetime.fromisoformat(event["changed_at"])
     return {
         "order_id": int(event["order_id"]),
-        "day": at.date(),  # of the first line of an order: its day stays
+        "day": at.date(),  # the day of an order's first line stays
         "country": str(event["country"]),
         "amount": Decimal(event["amount"]),
         "state": str(event["state"]),
@@ -186,9 +186,9 @@ def _row(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def load_gold(lake: lakescan.Catalog) -> int:
-    """Bring the revenue by day and country up to date, by one MERGE: the rows changed.
+    """Update the revenue by day and country in one MERGE; return the number of changed rows.
 
-    Rows that are the same already are not written again: a run with nothing new makes no commit.
+    Unchanged rows are not rewritten: a run without new rows makes no commit.
     """
     result = lakescan.sql("""
         MERGE INTO lake.gold.revenue AS t
@@ -207,7 +207,7 @@ def load_gold(lake: lakescan.Catalog) -> int:
 
 
 def check(lake: lakescan.Catalog, raw: Path) -> None:
-    """Compare gold with what plain Python finds in the raw files."""
+    """Compare gold with totals that plain Python computes from the raw files."""
     first: dict[int, datetime] = {}
     last: dict[int, dict[str, Any]] = {}
     for file in raw.glob("*.jsonl"):
@@ -234,7 +234,7 @@ def check(lake: lakescan.Catalog, raw: Path) -> None:
 
 
 def maintain(lake: lakescan.Catalog) -> None:
-    """Mend what small commits cost readers: files are compacted, old states expire as the tables' properties say."""
+    """Repair the effects of small commits: compact files, and expire old states as the tables' properties define."""
     for name in ("bronze.events", "silver.orders", "gold.revenue"):
         print(f"maintain {name}:", lake.load_table(name).maintain())
 

@@ -1,4 +1,4 @@
-"""The steps as tasks of Airflow 3, a run a day: put this folder into Airflow's `dags_folder`."""
+"""The steps as tasks of Airflow 3, one run per day: put this folder into Airflow's `dags_folder`."""
 
 import os
 from datetime import date, datetime, timedelta
@@ -9,15 +9,15 @@ from airflow.sdk import dag, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 FOLDER = Path(os.environ.get("LAKE_FOLDER", Path(__file__).parent / "orchestrated-data"))
-# A conflict with another writer is repeated: each step reads the newest state again.
+# A conflict with another writer is retried: each step reads the newest state again.
 AGAIN = {"retries": 3, "retry_delay": timedelta(seconds=10)}
 START = datetime(2026, 1, 1)
 
 
-# At two o'clock, the run of the day before: `ds` is the day that its interval begins with.
+# At two o'clock, for the day before: `ds` is the first day of the run's interval.
 @dag(schedule=CronDataIntervalTimetable("0 2 * * *", "UTC"), start_date=START, catchup=False, default_args=AGAIN)
 def daily_sales():
-    """The sales of a day, then its totals."""
+    """Load the sales of a day, then its totals."""
 
     @task
     def sales(ds: str):
@@ -32,7 +32,7 @@ def daily_sales():
 
 @dag(schedule="0 4 * * 0", start_date=START, catchup=False, default_args=AGAIN)
 def weekly_maintenance():
-    """Both tables, maintained."""
+    """Maintain both tables."""
 
     @task
     def maintenance():

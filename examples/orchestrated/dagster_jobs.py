@@ -1,4 +1,4 @@
-"""The steps as assets of Dagster, a partition a day: `dagster dev -f dagster_jobs.py`."""
+"""The steps as assets of Dagster, one partition per day: `dagster dev -f dagster_jobs.py`."""
 
 import os
 from datetime import date
@@ -9,25 +9,25 @@ import steps
 
 FOLDER = Path(os.environ.get("LAKE_FOLDER", "orchestrated-data"))
 DAYS = dagster.DailyPartitionsDefinition(start_date="2026-01-01")
-# A conflict with another writer is repeated: each step reads the newest state again.
+# A conflict with another writer is retried: each step reads the newest state again.
 AGAIN = dagster.RetryPolicy(max_retries=3, delay=10)
 
 
 @dagster.asset(partitions_def=DAYS, retry_policy=AGAIN)
 def sales(context: dagster.AssetExecutionContext) -> dagster.MaterializeResult:
-    """The sales of a day."""
+    """Load the sales of a day."""
     return dagster.MaterializeResult(metadata=steps.load(FOLDER, date.fromisoformat(context.partition_key)))
 
 
 @dagster.asset(partitions_def=DAYS, retry_policy=AGAIN, deps=[sales])
 def totals(context: dagster.AssetExecutionContext) -> dagster.MaterializeResult:
-    """The totals of a day by country."""
+    """Compute the totals of a day by country."""
     return dagster.MaterializeResult(metadata=steps.total(FOLDER, date.fromisoformat(context.partition_key)))
 
 
 @dagster.asset(retry_policy=AGAIN)
 def maintenance() -> dagster.MaterializeResult:
-    """Both tables, maintained."""
+    """Maintain both tables."""
     return dagster.MaterializeResult(metadata=steps.mend(FOLDER))
 
 

@@ -2,8 +2,8 @@
 
     python steps.py [--folder ./orchestrated-data] [--day 2026-01-01]
 
-They know no scheduler: `dagster_jobs.py` has them as assets of Dagster, `airflow_dags.py` as tasks of Airflow.
-Each opens the tables' newest state, and is safe to run again; a load is one commit or none, and so are totals.
+They depend on no scheduler: `dagster_jobs.py` uses them as assets of Dagster, `airflow_dags.py` as tasks of Airflow.
+Each opens the tables' newest state and is safe to repeat. A load is one commit or none, and so are totals.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COUNTRIES = ("DE", "FR", "JP")
 
 
 def open_lake(folder: Path) -> lakescan.Catalog:
-    """The catalog, with its tables."""
+    """Open the catalog and its tables."""
     lake = lakescan.catalog("orchestrated", warehouse=folder)
     lake.create_namespace("shop", exist_ok=True)
     lake.create_table_if_not_exists("shop.sales", "day DATE, country STRING, amount BIGINT", partition_by="day")
@@ -31,7 +31,7 @@ def open_lake(folder: Path) -> lakescan.Catalog:
 
 
 def extract(day: date) -> pa.Table:
-    """The sales of a day, as another system would give them: the same whenever it is asked."""
+    """Return the sales of a day, as another system would supply them: the same on every call."""
     chance = random.Random(day.isoformat())
     count = 200
     return pa.table(
@@ -44,14 +44,14 @@ def extract(day: date) -> pa.Table:
 
 
 def load(folder: Path, day: date) -> dict[str, Any]:
-    """Replace the rows of a day by what was extracted: a day that is loaded again is not there twice."""
+    """Replace the rows of a day by the extracted ones, so that a day loaded again is not duplicated."""
     sales = open_lake(folder).load_table("shop.sales")
     result = sales.overwrite(extract(day), where=f"day = DATE'{day}'")
     return {"rows": result.rows, "version": str(sales.version)}
 
 
 def total(folder: Path, day: date) -> dict[str, Any]:
-    """Replace the totals of a day by those of its sales."""
+    """Replace the totals of a day by the sums of its sales."""
     lake = open_lake(folder)
     text = """SELECT day, country, sum(amount) AS amount FROM orchestrated.shop.sales
               WHERE day = :day GROUP BY day, country"""
@@ -62,7 +62,7 @@ def total(folder: Path, day: date) -> dict[str, Any]:
 
 
 def mend(folder: Path) -> dict[str, Any]:
-    """Maintain both tables; a step that failed fails the task, after the others ran."""
+    """Maintain both tables. A failed step fails the task after the other steps ran."""
     lake = open_lake(folder)
     done = {name: lake.load_table(name).maintain() for name in ("shop.sales", "shop.totals")}
     failed = [f"{name}: {step}" for name, result in done.items() for step in result.failed]
@@ -72,7 +72,7 @@ def mend(folder: Path) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """What a scheduler would do, one after the other."""
+    """Run the steps one after the other, as a scheduler would."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("orchestrated-data"))
     parser.add_argument("--day", type=date.fromisoformat, default=date(2026, 1, 1))

@@ -1,4 +1,4 @@
-"""Make the tables `orders`, with three rows, and `copied`, without any, in the folder `LAKESCAN_PIPELINE`."""
+"""Make the tables `orders`, with three rows, and `copied`, without rows, in the folder `LAKESCAN_PIPELINE`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import lakescan
 
 
 def main() -> None:
-    """Make both tables, unless they are there."""
+    """Make both tables unless they exist."""
     folder = os.environ["LAKESCAN_PIPELINE"]
     orders = pa.table({"id": [1, 2, 3], "country": ["FR", "DE", "FR"], "quantity": [2, 0, 1]})
     lakescan.save(orders, f"{folder}/orders", format="delta", mode="ignore")

@@ -1,9 +1,9 @@
 """A service over a table, in one process: orders are read, added and changed over HTTP, without Spark or a JVM.
 
-    python service.py [--folder ./service-data] [--port 8080]     serves until it is ended
-    python service.py --check                                      asks itself each request once, and ends
+    python service.py [--folder ./service-data] [--port 8080]     serves until stopped
+    python service.py --check                                      sends itself each request once, and ends
 
-`Orders` knows nothing of HTTP: with FastAPI, its methods are the bodies of the routes (see the README).
+`Orders` does not depend on HTTP: with FastAPI, its methods are the bodies of the routes (see the README).
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ import pyarrow as pa
 import lakescan
 from lakescan import errors
 
-# Which answer an error is. What is not listed is a fault of the service: 500.
+# The status of each error. Other errors are faults of the service: 500.
 STATUS = {
     errors.InvalidFilter: 400,
     errors.InvalidOption: 400,
     errors.SchemaMismatch: 400,
     errors.AmbiguousMerge: 400,  # two rows of one order in a request
     errors.NoSuchSnapshot: 404,
-    errors.CommitConflict: 409,  # another process was faster, again and again: the client may repeat it
+    errors.CommitConflict: 409,  # other processes were repeatedly faster: the client may retry
     errors.StorageError: 503,
     errors.CommitStateUnknown: 503,
 }
 MOST_ROWS = 1000
-MOST_BYTES = 10 << 20  # of a request
+MOST_BYTES = 10 << 20  # limit of a request
 ROWS = pa.schema(
     [
         pa.field("order_id", pa.int64(), nullable=False),
@@ -51,7 +51,7 @@ ROWS = pa.schema(
 
 
 class Orders:
-    """What the service does. Methods may be called from many threads: each opens the table's newest state.
+    """The service's operations. Methods may be called from many threads: each opens the table's newest state.
 
     Threads of this process write one after the other; commits of other processes may still conflict.
     """
@@ -67,16 +67,16 @@ class Orders:
         )
 
     def table(self) -> lakescan.Table:
-        """The table as it is now."""
+        """Open the table in its current state."""
         return self.catalog.load_table("shop.orders")
 
     def one(self, order_id: int) -> dict[str, Any] | None:
-        """An order, or None. Only files whose bounds have the number are read."""
+        """Return an order, or None. Only files whose bounds include the number are read."""
         found = self.table().scan().where(lakescan.col("order_id") == order_id).to_arrow().to_pylist()
         return found[0] if found else None
 
     def some(self, *, country: str | None, since: date | None, version: int | None, limit: int) -> list[dict[str, Any]]:
-        """At most `MOST_ROWS` orders, of a version or of now. Values never become SQL text."""
+        """Return at most `MOST_ROWS` orders, of a version or the current state. Values never become SQL text."""
         scan = self.table().scan()
         if version is not None:
             scan = scan.as_of(version=version)
@@ -87,7 +87,7 @@ class Orders:
         return scan.limit(max(0, min(limit, MOST_ROWS))).to_arrow().to_pylist()
 
     def save(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        """Insert new orders, and replace those whose numbers are there: one commit, or none."""
+        """Insert new orders and replace those with existing numbers, in one commit or none."""
         given = _arrow(rows)
         with self._writing:
             table = self.table()
@@ -100,13 +100,13 @@ class Orders:
             return {"deleted": self.table().delete(lakescan.col("order_id") == order_id).deleted}
 
     def report(self, since: date) -> list[dict[str, Any]]:
-        """The revenue by country, in SQL with a parameter."""
+        """Return the revenue by country, in SQL with a parameter."""
         text = """SELECT country, count(*) AS orders, sum(amount) AS revenue FROM service.shop.orders
                   WHERE day >= :since GROUP BY country ORDER BY country"""
         return lakescan.sql(text, {"since": since}).to_arrow().to_pylist()
 
     def health(self) -> dict[str, Any]:
-        """Whether the table can be opened, and what would make it faster to read."""
+        """Return whether the table can be opened, and suggestions to make it faster to read."""
         table = self.table()
         return {
             "version": _version(table),
@@ -116,12 +116,12 @@ class Orders:
 
 
 def _version(table: lakescan.Table) -> str | None:
-    """The version as a text, since JavaScript's numbers are too short for it; None before the first commit."""
+    """Return the version as text, because JavaScript's numbers are too short for it; None before the first commit."""
     return None if table.version is None else str(table.version)
 
 
 def _arrow(rows: list[dict[str, Any]]) -> pa.Table:
-    """The rows of a request as a table; `InvalidOption` says what is wrong with them."""
+    """Convert the rows of a request to a table; raise `InvalidOption` for invalid rows."""
     try:
         unknown = {name for row in rows for name in row} - set(ROWS.names)
         missing = {name for row in rows for name in ROWS.names if name not in row}
@@ -140,11 +140,11 @@ def _arrow(rows: list[dict[str, Any]]) -> pa.Table:
             raise ValueError(f"unknown members: {', '.join(sorted(unknown))}")
         return pa.Table.from_pylist(typed, ROWS)
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
-        raise errors.InvalidOption(f"the rows are no orders: {type(error).__name__}: {error}") from error
+        raise errors.InvalidOption(f"the rows are not orders: {type(error).__name__}: {error}") from error
 
 
 class Handler(BaseHTTPRequestHandler):
-    """HTTP around `Orders`: which method a path is, and which status an error."""
+    """Map HTTP to `Orders`: paths to methods, and errors to status codes."""
 
     orders: Orders
     protocol_version = "HTTP/1.1"
@@ -178,8 +178,8 @@ class Handler(BaseHTTPRequestHandler):
     def _post(self, path: list[str], asked: dict[str, str]) -> Any:
         length = int(self.headers.get("Content-Length") or 0)
         if length > MOST_BYTES:
-            self.close_connection = True  # what it sends is not read
-            raise errors.InvalidOption(f"the request has {length} bytes; at most {MOST_BYTES} are taken")
+            self.close_connection = True  # the body is not read
+            raise errors.InvalidOption(f"the request has {length} bytes; at most {MOST_BYTES} are accepted")
         rows = json.loads(self.rfile.read(length))
         if path != ["orders"]:
             return None
@@ -197,7 +197,7 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         try:
             body = call([part for part in url.path.split("/") if part], dict(parse_qsl(url.query)))
-        except ValueError as error:  # numbers, dates and JSON that are none
+        except ValueError as error:  # invalid numbers, dates and JSON
             self._send(400, {"error": str(error)})
         except errors.LakescanError as error:
             status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
@@ -230,13 +230,13 @@ def _text(value: Any) -> str:
 
 
 def serve(folder: Path, port: int) -> ThreadingHTTPServer:
-    """A server that is bound to this machine alone; port 0 chooses a free one."""
+    """Return a server that is bound to this machine only; port 0 chooses a free port."""
     handler = type("OrdersHandler", (Handler,), {"orders": Orders(folder)})
     return ThreadingHTTPServer(("127.0.0.1", port), handler)
 
 
 def ask(url: str, rows: Any = None, method: str | None = None) -> tuple[int, Any]:
-    """The status and the body of one request."""
+    """Send a request and return its status and body."""
     data = None if rows is None else json.dumps(rows).encode()
     try:
         with urllib.request.urlopen(urllib.request.Request(url, data, method=method), timeout=60) as answer:
@@ -246,7 +246,7 @@ def ask(url: str, rows: Any = None, method: str | None = None) -> tuple[int, Any
 
 
 def check(folder: Path) -> None:
-    """Ask a server of this process each request once, and print the answers."""
+    """Send each request once to a server in this process, and print the answers."""
     server = serve(folder, 0)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}"

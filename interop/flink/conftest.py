@@ -23,7 +23,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> lakescan.Catalog:
 
 @pytest.fixture(scope="session")
 def flink(lake: lakescan.Catalog, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkSession]:
-    """Flink, with the same catalog."""
+    """A Flink session with the same catalog."""
     subprocess.run([ROOT / "scripts" / "flink.sh"], check=True)
     (folder,) = (each / "lake" for each in tmp_path_factory.getbasetemp().glob("flink0"))
     session = FlinkSession(folder, Path(tmp_path_factory.mktemp("log")) / "flink.log")

@@ -32,7 +32,7 @@ class FlinkSession:
 
     Args:
         folder: The warehouse.
-        log: The file for what Flink prints.
+        log: The file for Flink's output.
         kind: "jdbc", over the SQLite file of lakescan's embedded catalog, or "hadoop", whose tables are folders.
     """
 
@@ -63,7 +63,7 @@ class FlinkSession:
         self._ask({"setup": f"CREATE CATALOG lake WITH ({_options(options)})"})
 
     def sql(self, *statements: str, conf: Mapping[str, str] | None = None) -> list[tuple[Any, ...]]:
-        """Run statements in batch mode; the rows of the last, in the form of `rows_of`."""
+        """Run statements in batch mode; return the rows of the last one, in the form of `rows_of`."""
         return _rows(self._ask({"sql": statements, "conf": conf or {}}))
 
     def change(self, table: str, columns: Sequence[str], select: str, rows: Iterable[Sequence[str | None]]) -> None:
@@ -72,29 +72,29 @@ class FlinkSession:
         Args:
             table: The table's name.
             columns: The names of the columns of `rows`, which are texts.
-            select: What is inserted, an expression over these columns for each column of the table.
+            select: For each column of the table, the inserted value as an expression over these columns.
             rows: The kind of each change ("+I", "-U", "+U", "-D"), and its values.
         """
         change = {"table": table, "columns": columns, "select": select, "rows": list(rows)}
         self._ask({"change": change})
 
     def start(self, statement: str, setup: str | None = None) -> str:
-        """Start a streaming job, after a statement that its session needs; its id."""
+        """Start a streaming job, after a statement that its session needs; return the job's id."""
         return str(self._ask({"start": statement, "first": setup, "streaming": True})["job"])
 
     def poll(self, job: str) -> tuple[list[tuple[Any, ...]], bool]:
-        """The rows of a job so far, and whether it has ended. Raises `FlinkError` if it failed."""
+        """Return the rows of a job so far, and whether it has ended; raise `FlinkError` if it failed."""
         answer = self._ask({"poll": job})
         if answer.get("failure") not in (None, "cancelled"):
             raise FlinkError(_cause(answer["failure"]))
         return _rows(answer), bool(answer["isDone"])
 
     def drained(self, job: str, rows: int, seconds: float = 90) -> list[tuple[Any, ...]]:
-        """The rows of an endless query once it has returned `rows` of them, or more; then it is cancelled."""
+        """Return the rows of an endless query once it has returned at least `rows` of them; then cancel it."""
         ends = time.monotonic() + seconds
         while len(found := self.poll(job)[0]) < rows and time.monotonic() < ends:
             time.sleep(0.3)
-        time.sleep(1)  # a row too many would come now
+        time.sleep(1)  # an extra row would arrive now
         found = self.poll(job)[0]
         self._ask({"cancel": job})
         return found
@@ -129,7 +129,7 @@ def _options(options: Mapping[str, str]) -> str:
 
 
 def _cause(trace: str) -> str:
-    """The first line of a trace, and its causes."""
+    """Return the first line of a stack trace, and its causes."""
     lines = trace.splitlines()
     return "\n".join([lines[0], *(line for line in lines if line.startswith("Caused by"))])
 
@@ -143,13 +143,13 @@ def _frozen(value: Any) -> Any:
 
 
 def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
-    """Rows in the form in which FlinkSession.java prints them, without loss, in no order: sort both."""
+    """Return rows in the lossless form of FlinkSession.java, unordered: sort both sides."""
     columns = [[_value(each) for each in column] for column in table.columns]
     return list(zip(*columns, strict=True))
 
 
 def in_order(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows in one order, whatever their values are."""
+    """Sort rows, whatever their values are."""
     return sorted(rows, key=repr)
 
 

@@ -1,4 +1,4 @@
-"""Flink writes changelogs, one checkpoint after the other; lakescan reads each state, each change, and streams them."""
+"""Flink writes changelogs, one checkpoint after the other; lakescan reads each state and each change, and streams them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONVERTED = "CAST(id AS BIGINT), part, v"
 
 
 class Ledger:
-    """Random changes of keyed rows, and the rows that there are after each commit."""
+    """Random changes of keyed rows, and the rows after each commit."""
 
     def __init__(self, seed: int, *, upserts: bool) -> None:
         self._random, self._upserts = random.Random(seed), upserts
@@ -25,7 +25,7 @@ class Ledger:
         self.states: list[list[tuple[int, str, str | None]]] = []
 
     def commit(self, changes: int) -> list[Sequence[str | None]]:
-        """The changes of the next commit, of which several may be of one key."""
+        """Return the changes of the next commit; several may have the same key."""
         found: list[Sequence[str | None]] = []
         for n in range(changes):
             key = str(self._random.randrange(8))

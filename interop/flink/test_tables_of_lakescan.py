@@ -1,4 +1,4 @@
-"""Flink reads tables that lakescan writes and maintains, and goes on writing into them."""
+"""Flink reads tables that lakescan writes and maintains, and continues to write them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def rows(*pairs: tuple[int, str]) -> pa.Table:
 
 
 def same(flink: FlinkSession, name: str) -> list[tuple[object, ...]]:
-    """The rows of a table, as both read it."""
+    """Return the rows of a table, after checking that both sides read the same."""
     found = in_order(rows_of(lakescan.table(name).to_arrow()))
     assert in_order(flink.sql(f"SELECT * FROM {name}")) == found
     return found
@@ -92,7 +92,7 @@ def test_maintenance_next_to_a_running_job_loses_and_doubles_nothing(
     done = 0
     ends = time.monotonic() + 240
     while not (is_done := flink.poll(job)[1]) and time.monotonic() < ends:
-        with suppress(lakescan.CommitConflict):  # Flink was first, and nothing was changed
+        with suppress(lakescan.CommitConflict):  # Flink committed first, and nothing was changed
             steps[done % len(steps)](lakescan.table("lake.db.busy"))
         done += 1
         seen = lakescan.table("lake.db.busy").to_arrow()["id"].to_pylist()

@@ -1,4 +1,4 @@
-"""Flink writes every type in every file format; lakescan reads the values that Flink reads, and filters by them."""
+"""Flink writes every type in every file format; lakescan reads the same values and filters by them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_values_and_filters_are_those_of_flink(
     flink.sql(
         f"CREATE TABLE lake.db.{name} (id BIGINT NOT NULL, {declared}) "
         f"WITH ('format-version'='{version}', 'write.format.default'='{file_format}')",
-        *(f"INSERT INTO lake.db.{name} {select}" for select in selects),  # a file each: filters may prune them
+        *(f"INSERT INTO lake.db.{name} {select}" for select in selects),  # one file per row: filters may prune them
     )
     table = lakescan.table(f"lake.db.{name}")
     found = table.scan().to_arrow()
@@ -76,7 +76,7 @@ def test_values_and_filters_are_those_of_flink(
 
 
 def ids(table: lakescan.Table, column: str, value: Any) -> list[int]:
-    """The ids of the rows that filters return, of the value itself and of those from it on."""
+    """Return the ids of the rows that filters return, for the value itself and for values from it on."""
     at = lakescan.col(column)
     if not value.is_valid:
         return sorted(table.scan().where(at.is_null()).to_arrow()["id"].to_pylist())

@@ -1,4 +1,5 @@
-"""Histories of tables by seed, of which each step is taken here or by the JVM implementations: both read the same.
+"""Random histories of tables: each step runs in lakescan or in the JVM implementations, and both must read the same.
 
-`python -m interop.histories --format delta --seeds 75 --from 0` runs many; `make oracle` makes its environment first.
+`python -m interop.histories --format delta --seeds 75 --from 0` runs many histories; `make oracle` first makes the
+environment.
 """

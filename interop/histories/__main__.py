@@ -1,4 +1,4 @@
-"""Runs histories by seed, in one session, and prints what differs and what was compared."""
+"""Run histories by seed in one session; print the differences and a summary of the comparisons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from interop.histories.steps import Step
 
 
 def main() -> int:
-    """The command; 1 if something differs."""
+    """Run the command; return 1 if something differs."""
     parser = argparse.ArgumentParser(prog="python -m interop.histories", description=__doc__)
     parser.add_argument("--format", choices=["delta", "iceberg", "both"], default="both")
     parser.add_argument("--seeds", type=int, default=10)
@@ -44,12 +44,12 @@ def main() -> int:
 
 
 def exit_code(failed: int, tally: Tally) -> int:
-    """1 if something differs, or no rows were compared."""
+    """Return 1 if something differs, or if no rows were compared."""
     return int(failed > 0 or not tally.counts["rows"])
 
 
 def run(jvm: Any, format: str, seed: int, folder: Path, tally: Tally, runs: int = 25, on_spark: bool = False) -> str:
-    """A seed's history; if it fails, how, and the shortest script found. Empty if nothing differs."""
+    """Run a seed's history. Return its failure and the shortest failing script, or an empty text."""
     try:
         History(jvm, format, seed, folder, tally, on_spark).grown()
     except Difference as error:
@@ -75,7 +75,7 @@ def run(jvm: Any, format: str, seed: int, folder: Path, tally: Tally, runs: int 
 
 
 def summary(tally: Tally) -> str:
-    """What was compared, and what was refused, with how often and an example."""
+    """Summarize the comparisons and the refusals, with counts and an example of each."""
     lines = [", ".join(f"{count} {what}" for what, count in sorted(tally.counts.items()) if "refused" not in what)]
     lines += [f"{count} {what}" for what, count in sorted(tally.counts.items()) if "refused" in what]
     for words, texts in sorted(tally.refused.items(), key=lambda each: -len(each[1])):

@@ -1,4 +1,4 @@
-"""Tables compared exactly: names, types, and rows as bags, with the sign of zero; only NaN is one value."""
+"""Compare tables exactly: names, types, and rows as bags, with the sign of zero; all NaN are equal."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import pyarrow as pa
 
 
 def bag(table: pa.Table) -> Counter[str]:
-    """Rows in one spelling, with how often each occurs."""
+    """Count rows in a normalized form."""
     return Counter(spelled(table))
 
 
 def spelled(table: pa.Table) -> list[str]:
-    """Each row in one spelling."""
+    """Return each row in a normalized form."""
     pairs = zip(table.schema, table.columns, strict=True)
     columns = [[repr(_plain(v, f.type)) for v in column.to_pylist()] for f, column in pairs]
     return [" | ".join(row) for row in zip(*columns, strict=True)] if columns else [""] * table.num_rows
 
 
 def difference(ours: pa.Table, theirs: pa.Table, types: bool = True) -> str:
-    """What differs; empty if nothing does."""
+    """Describe the difference; empty if there is none."""
     if ours.column_names != theirs.column_names:
         return f"columns {ours.column_names} instead of {theirs.column_names}"
     if types and (found := [_shape(f.type) for f in ours.schema]) != (

@@ -1,4 +1,4 @@
-"""Steps of Delta tables alone: OPTIMIZE, VACUUM, RESTORE, checkpoints, clustering, features."""
+"""Steps of Delta tables only: OPTIMIZE, VACUUM, RESTORE, checkpoints, clustering, features."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from interop.histories.values import LEAVES, SMALL, quoted
 
 @dataclass
 class DeltaSteps(Steps):
-    """Those of all tables, and Delta's."""
+    """The steps of all tables, and Delta's own."""
 
     @property
     def leaves(self) -> list[s.DataType]:
-        """The types that columns may have."""
+        """Return the types that columns may have."""
         return LEAVES + SMALL
 
     def own(self) -> list[Make]:
-        """OPTIMIZE, VACUUM, RESTORE, checkpoints, clustering, features."""
+        """Return steps for OPTIMIZE, VACUUM, RESTORE, checkpoints, clustering, features."""
 
         def same(*texts: str) -> Make:
             return lambda _: Step("", self.random.choice(texts), SAME)

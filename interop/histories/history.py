@@ -1,4 +1,4 @@
-"""One history: steps taken, both sides read after each, and what differs."""
+"""One history: take steps, read both sides after each, and find differences."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ from interop.histories.values import condition
 
 
 class Difference(AssertionError):
-    """Both read other rows, a statement left others than it says, or lakescan fails without a name for it."""
+    """Both sides read different rows, a statement leaves unexpected rows, or lakescan fails with an unnamed error."""
 
 
 @dataclass
 class Tally:
-    """What was done and compared."""
+    """Counts of the steps and comparisons."""
 
     counts: Counter[str] = field(default_factory=Counter)
     refused: dict[str, list[str]] = field(default_factory=dict)
 
     def refusal(self, what: str, error: BaseException, text: str) -> None:
-        """Something was refused by name."""
+        """Record a refusal by name."""
         self.counts[f"refused: {what}"] += 1
-        words = " ".join(str(error).split("\n")[:2])  # Py4J's first line names a call alone
+        words = " ".join(str(error).split("\n")[:2])  # Py4J's first line only names a call
         self.refused.setdefault(f"{what}: {type(error).__name__}: {words[:160]}", []).append(text[:400])
 
 
 @dataclass
 class History:
-    """A table and the steps that were taken, those of its creation first."""
+    """A table and the steps taken so far, starting with its creation."""
 
     jvm: Any
     format: str
     seed: int
     folder: Path
     tally: Tally
-    on_spark: bool = False  # whether lakescan takes steps on Spark, too: its workers take long to start
+    on_spark: bool = False  # whether lakescan also takes steps on Spark, whose workers take long to start
 
     def grown(self) -> list[Step]:
-        """Take steps at random; those that were taken. `Difference` has them as `steps`."""
+        """Take random steps and return them. A raised `Difference` has them as `steps`."""
         random = Random(f"{self.format} {self.seed}")
         steps = steps_of(self.format, random)
         steps.engines = ("here", "jvm", *(["spark"] if self.on_spark else []))
@@ -75,7 +75,7 @@ class History:
         return taken
 
     def replayed(self, steps: Sequence[Step], name: str) -> None:
-        """Take these steps; those that fail now are left out."""
+        """Take these steps, skipping those that now fail."""
         sides = Sides.of(self.jvm, self.format, self.folder, name)
         self._run(sides, steps[0], lambda n: steps[n] if n < len(steps) else None, Random(f"{self.seed} again"))
 
@@ -99,7 +99,7 @@ class History:
     # Steps
 
     def _rows(self, sides: Sides, step: Step, states: list[int]) -> pa.Table | None:
-        """What the step should leave, before it is taken."""
+        """Return the rows that the step should leave, computed before it is taken."""
         if step.expected is None or step.engine == "jvm":
             return None
         try:
@@ -116,11 +116,11 @@ class History:
             self.tally.counts["statements not checked: they changed the columns"] += 1
             return
         if text := difference(found, expected, types=False):
-            raise Difference(f"after {step.engine}: {step.text}\n  the rows are not those it should leave: {text}")
+            raise Difference(f"after {step.engine}: {step.text}\n  the rows are not the expected ones: {text}")
         self.tally.counts["statements checked"] += 1
 
     def _taken(self, sides: Sides, step: Step, states: list[int]) -> bool:
-        """Whether the step was taken; what lakescan refuses is done by the JVM."""
+        """Return whether the step was taken; the JVM takes steps that lakescan refuses."""
         text = sides.text(step.text, states)
         if step.engine != "jvm":
             try:
@@ -203,7 +203,7 @@ class History:
         except Exception as error:
             self.tally.refusal(f"{what} by the JVM", error, label)
             return
-        if isinstance(refusal, lakescan.NoSuchSnapshot) and what == "states":  # which it has listed itself
+        if isinstance(refusal, lakescan.NoSuchSnapshot) and what == "states":  # a state that it has listed itself
             raise Difference(f"{what}: {label}: only the JVM has it: {refusal}")
         if found is None:
             return

@@ -1,4 +1,4 @@
-"""Steps of Iceberg tables alone: specs, orders, branches and tags, states, procedures."""
+"""Steps of Iceberg tables only: specs, sort orders, branches and tags, time travel, procedures."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from interop.histories.values import LEAVES, quoted
 
 @dataclass
 class IcebergSteps(Steps):
-    """Those of all tables, and Iceberg's."""
+    """The steps of all tables, and Iceberg's own."""
 
     refs: list[str] = field(default_factory=list)
 
     @property
     def leaves(self) -> list[s.DataType]:
-        """The types that columns may have."""
+        """Return the types that columns may have."""
         return LEAVES
 
     def transform(self, schema: s.StructType) -> str:
-        """A partition field of Iceberg."""
+        """Return a partition field in Iceberg's syntax."""
         leaves = [f for f in schema.fields if not isinstance(f.dataType, s.StructType | s.ArrayType | s.MapType)]
         column = self.random.choice(leaves)
         name = quoted(column.name)
@@ -38,7 +38,7 @@ class IcebergSteps(Steps):
         return self.random.choice(choices)
 
     def own(self) -> list[Make]:
-        """Specs, orders, refs, states and procedures."""
+        """Return steps for specs, sort orders, branches and tags, states and procedures."""
 
         def call(text: str, expected: str | None = SAME) -> Make:
             return lambda _: Step("", f"CALL lake.system.{text}", expected)

@@ -1,4 +1,4 @@
-"""A failing history made short: steps are dropped while it still fails in the same words' kind."""
+"""Shorten a failing history: drop steps while it still fails with the same kind of message."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from interop.histories.steps import Step
 
-Failing = Callable[[Sequence[Step]], str | None]  # how the steps fail; None where they do not
+Failing = Callable[[Sequence[Step]], str | None]  # how the steps fail; None if they pass
 
 
 def shortened(steps: Sequence[Step], failing: Failing, most: int = 40) -> list[Step]:
-    """The fewest steps found that still fail, in at most so many runs; the first, the creation, stays."""
+    """Return the shortest failing list of steps found within `most` runs; the first step, the creation, stays."""
     best, tried = list(steps), 0
     size = max(1, len(best) // 2)
     while size and tried < most:
@@ -27,7 +27,7 @@ def shortened(steps: Sequence[Step], failing: Failing, most: int = 40) -> list[S
 
 
 def script(steps: Sequence[Step]) -> str:
-    """The steps as a script to read and to run by hand."""
+    """Return the steps as a script to read and to run by hand."""
     return "\n".join(
         f"  {step.engine}{' (API)' if step.rows and step.engine == 'here' else ''}: {step.text}" for step in steps
     )

@@ -1,4 +1,4 @@
-"""Both sides of a table: statements run, and rows, states, changes and metadata read, here and by the JVM."""
+"""Both sides of a table: lakescan and the JVM run statements and read rows, states, changes and metadata."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_ICEBERG = [
     "manifests", "partitions", "all_data_files", "all_delete_files", "all_files", "all_manifests", "all_entries",
     "position_deletes",
 ]  # fmt: skip
-# What both formats' histories say alike; times of commits and engines' names are not compared.
+# The comparable columns of both formats' histories; commit times and engine names are not compared.
 _OF_DELTA = {
     "history": ["version", "timestamp", "operation", "isolationLevel", "isBlindAppend", "userMetadata"],
     "detail": ["format", "id", "name", "description", "partitionColumns", "clusteringColumns", "numFiles",
@@ -31,7 +31,7 @@ _OF_DELTA = {
 
 
 def session(folder: Path) -> Any:
-    """A JVM session of both formats, in which Iceberg's catalog `lake` is a database that lakescan opens, too."""
+    """Start a JVM session of both formats, whose Iceberg catalog `lake` is a database that lakescan opens, too."""
     settings = {
         "spark.jars.packages": f"{ICEBERG},{DELTA},{SQLITE}",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,"
@@ -40,13 +40,13 @@ def session(folder: Path) -> Any:
         "spark.sql.warehouse.dir": f"{folder}/hive",
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.shuffle.partitions": "1",
-        "spark.sql.adaptive.enabled": "false",  # more jobs, of a few rows each
+        "spark.sql.adaptive.enabled": "false",  # more jobs, each with a few rows
     }
     return opened(local_session("lakescan histories", settings), folder)
 
 
 def opened(jvm: Any, folder: Path) -> Any:
-    """The session, with the catalog `lake` in this folder, here and there."""
+    """Open the catalog `lake` of this folder in lakescan and in the session; return the session."""
     folder.mkdir(parents=True, exist_ok=True)
     loader = jvm._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     jvm._jvm.java.lang.Class.forName("org.sqlite.JDBC", True, loader)
@@ -66,28 +66,28 @@ def opened(jvm: Any, folder: Path) -> Any:
 
 @dataclass(frozen=True)
 class Sides:
-    """One table."""
+    """One table, read and written by lakescan and by the JVM."""
 
     jvm: Any
     format: str
-    name: str  # in SQL
-    call: str  # of procedures
-    opens: str  # what lakescan.table takes
+    name: str  # its name in SQL
+    call: str  # its name for procedures
+    opens: str  # the argument of lakescan.table
 
     @classmethod
     def of(cls, jvm: Any, format: str, folder: Path, name: str) -> Sides:
-        """A table of this name, which is not there yet."""
+        """Return the sides of a table of this name, which does not exist yet."""
         if format == "iceberg":
             return cls(jvm, format, f"lake.db.{name}", f"db.{name}", f"lake.db.{name}")
         return cls(jvm, format, f"delta.`{folder}/delta/{name}`", "", f"{folder}/delta/{name}")
 
     @property
     def table(self) -> lakescan.Table:
-        """As it is now."""
+        """Open the table in its current state."""
         return lakescan.table(self.opens)
 
     def text(self, text: str, states: list[int]) -> str:
-        """A statement's text with the table and its states."""
+        """Fill the table and its states into a statement's text."""
         text = text.replace("{t}", self.name).replace("{call}", self.call)
         while "{state:" in text:
             before, _, rest = text.partition("{state:")
@@ -96,18 +96,18 @@ class Sides:
         return text
 
     def states(self) -> list[int]:
-        """The snapshots, or versions, that are known now, oldest first."""
+        """Return the current snapshots or versions, oldest first."""
         if self.format == "iceberg":
             return [row["snapshot_id"] for row in self.table.inspect("snapshots").to_pylist()]
         return sorted(self.table.history()["version"].to_pylist())
 
     def query(self, text: str) -> pa.Table:
-        """Rows of the JVM."""
+        """Run a query in the JVM and return its rows."""
         found: pa.Table = self.jvm.sql(text).toArrow()
         return found
 
     def run_there(self, text: str) -> None:
-        """A statement of the JVM."""
+        """Run a statement in the JVM."""
         if text == "CHECKPOINT":
             log = self.jvm._jvm.org.apache.spark.sql.delta.DeltaLog
             log.forTable(self.jvm._jsparkSession, self.opens).checkpoint()
@@ -115,7 +115,7 @@ class Sides:
         self.jvm.sql(text).collect()
 
     def run_here(self, text: str, rows: pa.Table | None = None) -> None:
-        """A statement of lakescan, in process; with rows, they are appended by the API."""
+        """Run a statement in lakescan, in process; given rows, append them through the API."""
         if text == "CHECKPOINT":
             self.table.checkpoint()
         elif rows is not None:
@@ -124,7 +124,7 @@ class Sides:
             found.to_arrow()
 
     def run_on_spark(self, text: str) -> None:
-        """A statement of lakescan on the session."""
+        """Run a lakescan statement on the session."""
         from lakescan.spark import sql
 
         if text == "CHECKPOINT":
@@ -132,12 +132,12 @@ class Sides:
         elif (found := sql(self.jvm, text)) is not None and hasattr(found, "collect"):
             found.collect()
 
-    # What both read: pairs of functions, ours first
+    # The compared reads: pairs of functions, lakescan's first
 
     def rows(self, conditions: list[str]) -> Any:
-        """The rows that meet conditions, all for an empty one, as functions of a condition.
+        """Return two functions of a condition (empty for all rows) that return the rows that satisfy it.
 
-        The JVM reads them in one query: its jobs cost more than their rows.
+        The JVM reads the rows of all conditions in one query, because a job costs more than its rows.
         """
         number = "`number of the condition`"
 
@@ -155,14 +155,14 @@ class Sides:
         return (lambda text: (self.table.scan().where(text) if text else self.table.scan()).to_arrow()), of_one
 
     def state(self, state: int) -> Any:
-        """All rows of an older state."""
+        """Return two functions that read all rows of an older state."""
         return (
             lambda: self.table.scan().as_of(version=state).to_arrow(),
             lambda: self.query(f"SELECT * FROM {self.name} VERSION AS OF {state}"),
         )
 
     def lineage(self) -> Any:
-        """All rows, with their ids and when they changed."""
+        """Return two functions that read all rows with their ids and the versions of their last change."""
         if self.format == "iceberg":
             ids = ", ".join(_LINEAGE)
             return (
@@ -177,7 +177,7 @@ class Sides:
         )
 
     def metadata(self, name: str) -> Any:
-        """A metadata table."""
+        """Return two functions that read a metadata table."""
         if self.format == "iceberg":
 
             def theirs() -> pa.Table:
@@ -192,11 +192,11 @@ class Sides:
 
     @property
     def metadata_tables(self) -> list[str]:
-        """Those that are compared."""
+        """Return the names of the compared metadata tables."""
         return _OF_ICEBERG if self.format == "iceberg" else list(_OF_DELTA)
 
     def changes(self, start: int, end: int) -> Any:
-        """The changes from one state up to another."""
+        """Return two functions that read the changes between two states."""
         if self.format == "delta":
             reader = self.jvm.read.format("delta").option("readChangeFeed", "true")
             return (
@@ -220,10 +220,10 @@ class Sides:
 
 
 def without_carried(changes: pa.Table) -> pa.Table:
-    """Changes without rows that a commit deletes and inserts alike.
+    """Remove rows that a commit both deletes and inserts unchanged.
 
-    Java leaves those out, too, but compares bytes by identity (`RemoveCarryoverIterator`): it keeps them where a column
-    is, or has in it, a BINARY.
+    Java removes them, too, but compares bytes by identity (`RemoveCarryoverIterator`), so it keeps rows with a BINARY
+    value at any depth.
     """
     if not any("binary" in str(f.type) for f in changes.schema):
         return changes
@@ -246,7 +246,9 @@ def _columns(table: lakescan.Table) -> list[str]:
 
 
 def _as_of_java(name: str, found: pa.Table) -> pa.Table:
-    """What both have of a metadata table: `history` has columns of lakescan's own; texts 'null' of Java are nulls."""
+    """Reduce a metadata table to the part that both have: `history` has extra columns in lakescan; Java's 'null' texts
+    are nulls.
+    """
     if name == "history":
         return found.select(["made_current_at", "snapshot_id", "parent_id", "is_current_ancestor"])
     if name in ("manifests", "all_manifests"):

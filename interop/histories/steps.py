@@ -1,4 +1,4 @@
-"""Steps at random: what a statement says, and, where that is known, the query of the rows that it should leave."""
+"""Random steps: each statement, and, where it is known, a query of the rows that it should leave."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAME = "SELECT * FROM {t}"
 class Step:
     """A statement: `{t}` is the table, `{call}` its name for procedures, `{state:3}` a state by its place in history."""
 
-    engine: str  # here, spark (lakescan on Spark), or jvm
+    engine: str  # the engine: here, spark (lakescan on Spark), or jvm
     text: str
     expected: str | None = None  # a query over the table before
     rows: str | None = None  # a query of new rows, if the step is `append(rows)` of the API
@@ -29,7 +29,7 @@ Make = Callable[[s.StructType], Step]
 
 @dataclass
 class Steps(ABC):
-    """Makes steps that fit the table as it is: its columns, and how many states it has had."""
+    """Makes steps that fit the table's current columns and number of states."""
 
     random: Random
     mapped: bool = True  # whether columns may be dropped and renamed, and have odd names
@@ -40,23 +40,23 @@ class Steps(ABC):
     @property
     @abstractmethod
     def leaves(self) -> list[s.DataType]:
-        """The types that columns may have."""
+        """Return the types that columns may have."""
 
     @abstractmethod
     def own(self) -> list[Make]:
-        """What the format alone has."""
+        """Return the steps that only this format has."""
 
     def new_ids(self, count: int) -> list[int]:
-        """Ids that no row has had."""
+        """Return ids that no row has had."""
         self.number += count
         return list(range(self.number - count + 1, self.number + 1))
 
     def new_rows(self, schema: s.StructType) -> str:
-        """A query of a few rows."""
+        """Return a query of a few rows."""
         return rows(self.random, schema, self.new_ids(self.random.randint(1, 6)))
 
     def step(self, schema: s.StructType, states: int) -> Step:
-        """The next step."""
+        """Return the next step."""
         engine = self.random.choice(self.engines)
         shared = [
             *[self.append] * 5,
@@ -81,13 +81,13 @@ class Steps(ABC):
     # Rows
 
     def append(self, schema: s.StructType) -> Step:
-        """New rows, as a statement or as Arrow data."""
+        """Append new rows, as a statement or as Arrow data."""
         new = self.new_rows(schema)
         by_api = new if self.random.random() < 0.5 else None
         return Step("", f"INSERT INTO {{t}} {new}", f"{SAME} UNION ALL {new}", by_api)
 
     def doubled(self, schema: s.StructType) -> Step:
-        """The rows again, under other ids."""
+        """Insert the rows again under other ids."""
         self.number += 1000
         names = [
             f"CAST(`id` + {self.number} AS {ddl(f.dataType)})" if f.name == "id" else quoted(f.name) for f in schema
@@ -96,16 +96,16 @@ class Steps(ABC):
         return Step("", f"INSERT INTO {{t}} {query}", f"{SAME} UNION ALL {query}")
 
     def where(self, schema: s.StructType) -> str:
-        """A condition that is met by some rows."""
+        """Return a condition that some rows satisfy."""
         return condition(self.random, schema)
 
     def delete(self, schema: s.StructType) -> Step:
-        """DELETE."""
+        """Return a DELETE."""
         where = self.where(schema)
         return Step("", f"DELETE FROM {{t}} WHERE {where}", f"{SAME} WHERE NOT coalesce({where}, false)")
 
     def update(self, schema: s.StructType) -> Step:
-        """UPDATE of one or two columns."""
+        """Return an UPDATE of one or two columns."""
         where = self.where(schema)
         others = [f for f in schema.fields if f.name != "id"]
         if not others:
@@ -121,7 +121,7 @@ class Steps(ABC):
         return Step("", f"UPDATE {{t}} SET {sets} WHERE {where}", f"SELECT {shown} FROM {{t}}")
 
     def merge(self, schema: s.StructType) -> Step:
-        """MERGE by id: rows that are there and others."""
+        """Return a MERGE by id, with existing and new rows."""
         old = self.random.sample(range(1, max(self.number, 3) + 1), 2) if self.number < 1000 else [1, 2]
         source = rows(self.random, schema, [*sorted(old), *self.new_ids(1)])
         matched = self.random.choice(["UPDATE SET *", "DELETE", ""])
@@ -142,12 +142,12 @@ class Steps(ABC):
         return Step("", text, expected)
 
     def overwrite(self, schema: s.StructType) -> Step:
-        """All rows are replaced."""
+        """Replace all rows."""
         new = self.new_rows(schema)
         return Step("", f"INSERT OVERWRITE {{t}} {new}", new)
 
     def replaced(self, schema: s.StructType) -> Step:
-        """Rows by a condition, which the new ones meet."""
+        """Replace rows by a condition that the new rows satisfy."""
         new = self.new_ids(2)
         where = f"`id` IN ({', '.join(map(str, [self.random.randint(1, self.number), *new]))})"
         query = rows(self.random, schema, new)
@@ -157,22 +157,22 @@ class Steps(ABC):
     # Columns
 
     def alter(self, text: str) -> Step:
-        """ALTER TABLE."""
+        """Return an ALTER TABLE."""
         return Step("", f"ALTER TABLE {{t}} {text}")
 
     def new_name(self, schema: s.StructType) -> str | None:
-        """A name that no column has."""
+        """Return an unused column name."""
         taken = {f.name.lower() for f in schema.fields}
         left = [n for n in (NAMES if self.mapped else PLAIN) if n.lower() not in taken]
         return self.random.choice(left) if left else None
 
     def other(self, schema: s.StructType) -> str | None:
-        """A column, not the id."""
+        """Return a column other than the id."""
         names = [f.name for f in schema.fields if f.name != "id"]
         return self.random.choice(names) if names else None
 
     def add(self, schema: s.StructType) -> Step:
-        """A column, or a member of a struct."""
+        """Add a column, or a member of a struct."""
         structs = [f.name for f in schema.fields if isinstance(f.dataType, s.StructType)]
         of = ddl(kind(self.random, self.leaves))
         if structs and self.random.random() < 0.4:
@@ -185,22 +185,22 @@ class Steps(ABC):
         return self.alter(f"ADD COLUMN {quoted(name)} {of}{place}")
 
     def drop(self, schema: s.StructType) -> Step:
-        """A column goes."""
+        """Drop a column."""
         name = self.other(schema)
         return self.alter(f"DROP COLUMN {quoted(name)}") if name and len(schema.fields) > 3 else self.append(schema)
 
     def rename(self, schema: s.StructType) -> Step:
-        """A column has another name."""
+        """Rename a column."""
         name, new = self.other(schema), self.new_name(schema)
         return self.alter(f"RENAME COLUMN {quoted(name)} TO {quoted(new)}") if name and new else self.append(schema)
 
     def move(self, schema: s.StructType) -> Step:
-        """A column has another place."""
+        """Move a column."""
         name = self.other(schema)
         return self.alter(f"ALTER COLUMN {quoted(name)} FIRST") if name else self.append(schema)
 
     def widen(self, schema: s.StructType) -> Step:
-        """A column, or a member, has a wider type."""
+        """Widen the type of a column or member."""
         found: list[tuple[str, s.DataType]] = [(quoted(f.name), f.dataType) for f in schema.fields]
         for f in schema.fields:
             if isinstance(f.dataType, s.StructType):

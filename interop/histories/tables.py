@@ -1,4 +1,4 @@
-"""New tables at random: columns, layout and features."""
+"""Random new tables: columns, layout and features."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SWITCHES = {
 
 
 def steps_of(format: str, random: Random) -> Steps:
-    """What makes the steps of a table of a format."""
+    """Return the step maker of a format."""
     return IcebergSteps(random) if format == "iceberg" else DeltaSteps(random)
 
 
 def creation(random: Random, steps: Steps) -> Step:
-    """CREATE TABLE."""
+    """Return a CREATE TABLE."""
     properties: dict[str, str] = {}
     if isinstance(steps, IcebergSteps):
         properties["format-version"] = random.choice("12233")

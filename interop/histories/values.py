@@ -1,4 +1,4 @@
-"""Types, values and conditions at random, as SQL text that both sides run."""
+"""Random types, values and conditions, as SQL text that both sides run."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ LEAVES: list[s.DataType] = [
     s.TimestampType(),
     s.TimestampNTZType(),
 ]
-SMALL: list[s.DataType] = [s.ByteType(), s.ShortType()]  # Delta's alone
+SMALL: list[s.DataType] = [s.ByteType(), s.ShortType()]  # only in Delta
 _WHOLE = {s.ByteType: 7, s.ShortType: 15, s.IntegerType: 31, s.LongType: 63}
 
 
 def quoted(*parts: str) -> str:
-    """A name as SQL has it."""
+    """Quote a name as SQL does."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
 def ddl(kind: s.DataType) -> str:
-    """A type as SQL has it, with members' names quoted."""
+    """Return a type in SQL, with quoted member names."""
     if isinstance(kind, s.StructType):
         return f"STRUCT<{', '.join(f'{quoted(f.name)}: {ddl(f.dataType)}' for f in kind.fields)}>"
     if isinstance(kind, s.ArrayType):
@@ -75,7 +75,7 @@ def ddl(kind: s.DataType) -> str:
 
 
 def kind(random: Random, leaves: list[s.DataType], depth: int = 2) -> s.DataType:
-    """A type, nested one time in four."""
+    """Return a random type, nested one time in four."""
     if depth and random.random() < 0.25:
         inner = kind(random, leaves, depth - 1)
         match random.randrange(3):
@@ -89,7 +89,7 @@ def kind(random: Random, leaves: list[s.DataType], depth: int = 2) -> s.DataType
 
 
 def literal(random: Random, kind: s.DataType, nulls: float = 0.15) -> str:
-    """A value of exactly this type, as SQL."""
+    """Return a value of exactly this type, as SQL."""
     if random.random() < nulls:
         return f"CAST(NULL AS {ddl(kind)})"
     if isinstance(kind, s.StructType):
@@ -106,10 +106,10 @@ def literal(random: Random, kind: s.DataType, nulls: float = 0.15) -> str:
 
 
 def leaf(random: Random, kind: s.DataType) -> str:
-    """A value that is not nested and not null."""
+    """Return a value that is neither nested nor null."""
     if type(kind) in _WHOLE:
         number, most = random.randint(-3, 12), 2 ** _WHOLE[type(kind)]
-        # Not the very least: Java's truncate wraps there, and its filters then lose the rows.
+        # Not the least value: Java's truncate wraps there, and its filters then lose the rows.
         return f"CAST({random.choice([number] * 6 + [most - 1, 100 - most])} AS {ddl(kind)})"
     match kind:
         case s.BooleanType():
@@ -133,7 +133,7 @@ def leaf(random: Random, kind: s.DataType) -> str:
 
 
 def rows(random: Random, schema: s.StructType, ids: list[int], filled: frozenset[str] = frozenset()) -> str:
-    """A query of new rows with these ids, in the table's columns and types."""
+    """Return a query of new rows with these ids, in the table's columns and types."""
     made = []
     for number in ids:
         values = [
@@ -147,7 +147,7 @@ def rows(random: Random, schema: s.StructType, ids: list[int], filled: frozenset
 
 
 def leaves_of(schema: s.StructType, *above: str) -> list[tuple[str, s.DataType]]:
-    """Columns and members that are not nested, by their quoted names."""
+    """Return columns and members that are not nested, by their quoted names."""
     found = []
     for field in schema.fields:
         if isinstance(field.dataType, s.StructType):
@@ -158,7 +158,7 @@ def leaves_of(schema: s.StructType, *above: str) -> list[tuple[str, s.DataType]]
 
 
 def condition(random: Random, schema: s.StructType, depth: int = 1, prefix: str = "") -> str:
-    """A condition on columns of the table."""
+    """Return a condition on columns of the table."""
     if depth and random.random() < 0.35:
         two = [condition(random, schema, depth - 1, prefix) for _ in range(2)]
         return random.choice(["({} AND {})", "({} OR {})", "(NOT ({}) OR {})"]).format(*two)
@@ -192,7 +192,7 @@ WIDER: dict[Any, list[s.DataType]] = {
 
 
 def wider(random: Random, of: s.DataType) -> s.DataType | None:
-    """A type that holds all values of another."""
+    """Return a type that holds all values of another, or None."""
     if isinstance(of, s.DecimalType):
         return s.DecimalType(min(38, of.precision + random.randint(1, 8)), of.scale)
     return random.choice(WIDER[type(of)]) if type(of) in WIDER else None

@@ -1,4 +1,4 @@
-"""The names that people type: handles that see their writes, catalogs in pyiceberg's words, streams, lazy frames."""
+"""The public API: handles that see their own writes, catalogs with pyiceberg's names, streams, lazy frames."""
 
 from __future__ import annotations
 

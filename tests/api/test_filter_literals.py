@@ -1,4 +1,4 @@
-"""A text in a filter means the same on every path, and whatever the format: the column's type decides (as in Spark)."""
+"""A text literal in a filter means the same on every path and in both formats: the column's type decides."""
 
 from __future__ import annotations
 

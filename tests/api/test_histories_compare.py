@@ -1,4 +1,4 @@
-"""How histories beside the JVM compare: what one side alone has, or has otherwise, is told. No JVM is needed here."""
+"""The history comparison of the JVM oracle reports every row that only one side has or that differs. Needs no JVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said to common mistakes: what is wrong, and what to do."""
+"""Error messages for common mistakes: they name the problem and the fix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = pa.table({"id": [1, 2], "customer": ["Ada", "Ben"], "day": [1, 2]})
 
 @pytest.fixture
 def orders(local: lakescan.Catalog) -> lakescan.Table:
-    """A table with a partition column, which is the cheapest one to read."""
+    """Make a table with a partition column, which is the cheapest column to read."""
     table = local.create_table("db.orders", "id BIGINT, customer STRING, day BIGINT", partition_by="day")
     table.append(ROWS)
     return table

@@ -1,4 +1,4 @@
-"""What public functions return is itself public: exported, so that it can be named in annotations and looked up."""
+"""Return types of public functions are themselves public: exported, for annotations and reference pages."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ import lakescan
 import lakescan.spark
 
 MODULES = (lakescan, lakescan.spark)
-# Classes of other libraries, which modules import for type checkers only.
+# Classes of other libraries that modules import only for type checkers.
 EXTERNAL = {"pandas", "polars", "duckdb", "ray", "dask", "daft", "DataFrame", "SparkSession", "StreamingQuery"}
-# Read through their attributes by engines; their own attributes are the package's inner types.
+# Engines read these objects through their attributes, whose types are internal.
 FOR_ENGINES = {"FileScanTask", "ScanPlan", "ScanReport", "ScanTask", "Snapshot", "TaskGroup", "TaskGroups", "Scan"}
 
 
 def function_of(member: Any) -> Any:
-    """The function of a method, a property or a static method; None for other members."""
+    """Return the function behind a method, property or static method; None for other members."""
     if isinstance(member, property):
         return member.fget
     if isinstance(member, cached_property):
@@ -35,7 +35,7 @@ def function_of(member: Any) -> Any:
 
 
 def annotated() -> Iterator[tuple[str, ModuleType, str]]:
-    """The name, the module and the annotation of what each public function returns, and of each public attribute."""
+    """Yield the name, module and annotation of each public function's result and each public attribute."""
     for module in MODULES:
         for name in module.__all__:
             found = getattr(module, name)
@@ -59,7 +59,7 @@ PUBLIC = list(annotated())
 
 @pytest.mark.parametrize(("name", "module", "annotation"), PUBLIC, ids=[name for name, _, _ in PUBLIC])
 def test_what_is_returned_is_typed_and_exported(name: str, module: ModuleType, annotation: str) -> None:
-    assert annotation != "nothing is said", f"{name} does not say what it returns"
+    assert annotation != "nothing is said", f"{name} has no return annotation"
     exported = {id(getattr(each, known)) for each in MODULES for known in each.__all__}
     for word in re.findall(r"(?<![\w.'\"])[A-Za-z_]\w*", annotation):
         known = getattr(module, word, getattr(lakescan, word, vars(builtins).get(word)))

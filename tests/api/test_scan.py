@@ -1,4 +1,4 @@
-"""The API: tables are opened and detected, scans refined without changing, rows handed out in every form."""
+"""The scan API: tables are opened and detected, scans are refined without changing, rows are returned in every form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`select` takes members of structs, as Spark does, in both formats; only they are read from data files."""
+"""`select` takes struct members, as Spark does, in both formats, and only those members are read from data files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rows(first: int) -> pa.Table:
 
 
 def evolved_iceberg(folder: Path) -> str:
-    """Two files; between them members were dropped, renamed, moved, and added, one under a name that was dropped."""
+    """Make a table of two files; between them, members were dropped, renamed, moved, and added under a dropped name."""
     from pyiceberg.types import LongType, StringType
 
     table = local_catalog(folder).create_table("n.t", SCHEMA)
@@ -50,7 +50,7 @@ def evolved_iceberg(folder: Path) -> str:
 
 
 def evolved_delta(folder: Path) -> str:
-    """Two files; the second one has more members."""
+    """Make a table of two files; the second one has more members."""
     location = str(folder / "t")
     write_deltalake(location, rows(0))
     home = {"city": "late", "zip": 1, "geo": {"lat": 1.0, "lon": 2.0, "alt": 3}, "name": "n"}

@@ -15,13 +15,13 @@ local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
 @pytest.fixture(scope="session")
 def hive_uri(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A metastore, for all tests of the run."""
+    """Start a Hive metastore for the whole test run and return its URI."""
     with hive_server(spark._jvm, tmp_path_factory.mktemp("hive")) as found:
         yield found
 
 
 @pytest.fixture
 def hive(hive_uri: str, tmp_path: Path) -> Iterator[lakescan.Catalog]:
-    """The catalog `hive`, with the namespace `db`."""
+    """The catalog `hive` with the namespace `db`."""
     with hive_catalog(hive_uri, tmp_path) as found:
         yield found

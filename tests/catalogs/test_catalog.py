@@ -123,7 +123,7 @@ def test_what_is_written_through_the_catalog_is_read_by_name(local: lakescan.Cat
 
 
 def test_a_catalog_says_which_metadata_is_current_whatever_lies_in_the_folder(local: lakescan.Catalog) -> None:
-    """A writer's metadata file that was not committed is not read."""
+    """A writer's metadata file that was not committed is ignored."""
     table = local.create_table("db.t", COLUMNS)
     folder = Path(table.scan().to_options()["path"].removeprefix("file://")).parent
     (folder / "00009-0000.metadata.json").write_text("{}")

@@ -1,4 +1,4 @@
-"""CREATE TABLE, from Python and from SQL: what is asked for is what the table has."""
+"""CREATE TABLE from Python and from SQL: the new table has the requested columns, partitions and properties."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ def test_what_cannot_be_made_is_refused(local, columns, options, error, message)
     ("statement", "error", "message"),
     [
         ("ANALYZE TABLE local.db.t COMPUTE STATISTICS", lakescan.UnsupportedFeature, "/docs/sql.md lists"),
-        ("CREATE TABLE nowhere.db.t (id INT)", lakescan.NoSuchCatalog, "no catalog that is known"),
-        ("CREATE TABLE local.t (id INT)", lakescan.InvalidOption, "it takes catalog.namespace.table"),
+        ("CREATE TABLE nowhere.db.t (id INT)", lakescan.NoSuchCatalog, "does not begin with a known catalog"),
+        ("CREATE TABLE local.t (id INT)", lakescan.InvalidOption, "is too short: write catalog.namespace.table"),
         ("CREATE TABLE local.db.t (id INT) OPTIONS (a 'b')", lakescan.UnsupportedFeature, "Use TBLPROPERTIES"),
         ("CREATE TABLE", lakescan.InvalidStatement, "expected the name of a table, and the text ends"),
     ],
@@ -186,7 +186,7 @@ def test_rules_of_columns_that_are_not_made_are_refused(local, clause) -> None:
 def test_a_table_that_another_writer_renames_before_it_is_looked_at_keeps_its_files(
     local: lakescan.Catalog, version: str, how: str
 ) -> None:
-    """pyiceberg loads a table that it has registered, and finds none: it was no failure, and nothing is removed."""
+    """pyiceberg does not find the table that it registered. The creation did not fail, so no file is removed."""
     own = type(connection("local"))
     register, rows, patches = own.register_table, pa.table({"id": [1, 2]}), pytest.MonkeyPatch()
 
@@ -239,7 +239,7 @@ def test_a_table_that_goes_once_it_is_renamed_is_said_to_be_renamed(
 def test_a_folder_that_cannot_be_read_once_its_table_is_made_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The table is there: the error of a store that is busy is none of the statement."""
+    """The table exists, so the statement does not fail with the error of a busy store."""
     real, answers = tables.open_table, [lakescan.StorageError("slow down")]
 
     def busy(*arguments: Any) -> Any:

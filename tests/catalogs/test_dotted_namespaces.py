@@ -1,4 +1,4 @@
-"""Namespaces with a dot within a part: SQL catalogs store the parts as one text, and would take it for two levels."""
+"""Namespaces with a dot in one part: SQL catalogs store the parts as one text and would read the part as two levels."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CALLS: list[Callable[[lakescan.Catalog], Any]] = [
 
 @pytest.fixture
 def lake(local: lakescan.Catalog) -> lakescan.Catalog:
-    """A catalog with the namespace of two levels that a dot would mean."""
+    """Make a catalog with the two-level namespace that such a dot would be read as."""
     local.create_namespace("a")
     local.create_namespace("a.b")
     local.create_table("a.b.t", "id INT")

@@ -1,4 +1,4 @@
-"""Schemas of other libraries as columns of new tables, and their types as types of columns."""
+"""Schemas and types of other libraries as columns and column types of new tables."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_identifier_fields_of_a_pyiceberg_schema_become_the_key(lake: lakescan.C
 
 @pytest.mark.parametrize("given", [5, {"id": "BIGINT"}, [("id", "BIGINT")], None])
 def test_an_object_without_a_schema_is_refused(lake: lakescan.Catalog, given: Any) -> None:
-    with pytest.raises(InvalidOption, match="is no schema: expected"):
+    with pytest.raises(InvalidOption, match="is not a schema: expected"):
         lake.create_table("db.t", given)
     assert not lake.table_exists("db.t")
 

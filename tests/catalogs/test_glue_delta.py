@@ -1,4 +1,4 @@
-"""Delta tables by name in Glue, what it has of other formats, and what AWS answers."""
+"""Delta tables by name in Glue, next to tables of other formats, and the answers of AWS."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def endpoint() -> Iterator[str]:
 
 @pytest.fixture
 def glue(endpoint: str, tmp_path: Path) -> lakescan.Catalog:
-    """A Glue catalog with the namespace `db`, which other tests do not have."""
+    """Make a Glue catalog with a namespace `db` that no other test shares."""
     found = glue_at(endpoint, f"s3://lake/{tmp_path.name}")
     client = connection("aws").glue  # type: ignore[attr-defined]
     for database in client.get_databases()["DatabaseList"]:
@@ -159,4 +159,4 @@ def test_an_answer_before_the_request_or_by_name_is_a_refusal(glue: lakescan.Cat
     refused = client.exceptions.AccessDeniedException({"Error": {"Code": "AccessDeniedException"}}, "CreateTable")
     assert is_refusal(refused)
     assert is_refusal(NoCredentialsError())
-    assert not is_refusal(EndpointConnectionError(endpoint_url="http://x"))  # an earlier try may have arrived
+    assert not is_refusal(EndpointConnectionError(endpoint_url="http://x"))  # an earlier attempt may have arrived

@@ -81,7 +81,7 @@ def test_a_namespace_in_which_a_table_is_made_meanwhile_is_not_dropped(
 def test_namespaces_have_no_properties(lake: lakescan.Catalog) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match="without properties such as 'owner'"):
         lake.create_namespace("new", properties={"owner": "us"})
-    with pytest.raises(lakescan.UnsupportedFeature, match="folders alone"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="has only folders"):
         lake.update_namespace("db", {"owner": "us"})
 
 
@@ -208,7 +208,7 @@ def test_a_table_whose_folder_has_another_table_is_not_dropped(
     lake: lakescan.Catalog, warehouse: Path, inner: str
 ) -> None:
     lake.create_table("db.t", "id BIGINT, part STRING").append(rows(1))
-    (warehouse / "db/t/more").mkdir()  # as other engines make a namespace
+    (warehouse / "db/t/more").mkdir()  # as other engines create a namespace
     if inner == "delta":
         lakescan.save(rows(2), warehouse / "db/t/more/u", format="delta")
     else:
@@ -237,7 +237,7 @@ def test_a_table_has_no_namespaces(lake: lakescan.Catalog, warehouse: Path) -> N
 def test_a_drop_takes_a_version_that_came_while_the_folder_was_deleted(
     lake: lakescan.Catalog, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In an object store, a folder is listed and then deleted."""
+    """In an object store, a folder is listed before its files are deleted."""
     lake.create_table("db.t", "id BIGINT")
     late, delete = warehouse / "db/t/metadata/v2.metadata.json", HadoopCatalog._delete
     content = (warehouse / "db/t/metadata/v1.metadata.json").read_bytes()
@@ -283,7 +283,7 @@ def test_a_relative_warehouse_stays_where_it_was(
 
 
 def test_another_type_of_catalog_keeps_its_tables(lake: lakescan.Catalog, tmp_path: Path) -> None:
-    """The metadata files of a catalog have other names than those of tables without one."""
+    """Metadata files of catalog tables are named differently from those of tables without a catalog."""
     sql = lakescan.catalog("other", warehouse=tmp_path / "sql")
     sql.create_namespace("db")
     owned = sql.create_table("db.t", "id BIGINT, part STRING")

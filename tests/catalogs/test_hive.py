@@ -1,4 +1,4 @@
-"""A Hive catalog, in a metastore that the test starts."""
+"""A Hive catalog in a metastore that the tests start."""
 
 from __future__ import annotations
 

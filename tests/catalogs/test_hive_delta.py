@@ -1,4 +1,4 @@
-"""Delta tables by name in a Hive metastore, and what it has of other formats."""
+"""Delta tables by name in a Hive metastore, next to tables of other formats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Hive = lakescan.Catalog
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A Delta table that no catalog knows yet."""
+    """Make a Delta table that is not registered in any catalog."""
     lakescan.save(ROWS, tmp_path / "others" / "table", format="delta")
     return tmp_path / "others" / "table"
 
@@ -75,7 +75,7 @@ def test_it_is_registered_as_spark_does_in_the_folder_of_the_database(hive: Hive
     assert found.parameters["spark.sql.sources.provider"] == "delta"
     assert found.sd.serdeInfo.parameters["path"] == f"file://{tmp_path}/db/T"
     assert found.sd.location == f"file:{tmp_path}/db/T"  # the metastore's spelling
-    assert hive.list_tables("db") == ["db.t"]  # its names have no capital letters
+    assert hive.list_tables("db") == ["db.t"]  # the metastore lowercases names
     assert hive.table_exists("db.T")
 
 
@@ -151,7 +151,7 @@ def test_a_rename_takes_no_other_tables_name(hive: Hive, folder: Path) -> None:
     for taken in ("db.iceberg", "db.delta"):
         with pytest.raises(lakescan.TableExists):
             hive.rename_table("db.t", taken)
-        with pytest.raises(lakescan.TableExists):  # of another writer, in the meantime
+        with pytest.raises(lakescan.TableExists):  # by a concurrent writer
             DeltaNames(connection("hive")).rename(("db", "t"), tuple(taken.split(".")))
     with pytest.raises(lakescan.NoSuchNamespace):
         hive.rename_table("db.t", "none.t")
@@ -162,7 +162,7 @@ def test_a_rename_takes_no_other_tables_name(hive: Hive, folder: Path) -> None:
 
 
 def test_the_files_of_a_managed_table_stay_where_they_are(hive: Hive, folder: Path) -> None:
-    """A metastore moves those of tables that it renames, and removes those of tables that it drops."""
+    """A metastore moves the files of a managed table on rename and removes them on drop."""
     put_entry(hive, "db.t", {PROVIDER: "delta"}, location=str(folder), path=str(folder), kind="MANAGED_TABLE")
     with pytest.raises(lakescan.UnsupportedFeature, match=r"renaming hive\.db\.t, a managed table"):
         hive.rename_table("db.t", "db.u")
@@ -185,7 +185,7 @@ OTHERS = {
 
 @pytest.fixture(params=OTHERS)
 def other(request: pytest.FixtureRequest, hive: Hive, tmp_path: Path) -> str:
-    """What a table of another format is said to be; its name is `db.other`."""
+    """Register the table `db.other` as a table of another format and return that format."""
     parameters, kind, said = OTHERS[request.param]
     where = None if kind == "VIRTUAL_VIEW" else f"{tmp_path}/db/other-__PLACEHOLDER__"
     put_entry(hive, "db.other", parameters, location=where, kind=kind)
@@ -245,7 +245,7 @@ def test_a_new_table_cannot_take_its_name(hive: Hive, other: str, folder: Path, 
 
 def test_an_iceberg_table_whose_metadata_is_not_said_is_damaged(hive: Hive) -> None:
     put_entry(hive, "db.t", {"table_type": "ICEBERG"})
-    with pytest.raises(lakescan.CorruptMetadata, match="says no 'metadata-location'"):
+    with pytest.raises(lakescan.CorruptMetadata, match="returned no 'metadata-location'"):
         hive.load_table("db.t")
     with pytest.raises(lakescan.CorruptMetadata):
         hive.create_table("db.t", "id BIGINT", format="delta")
@@ -284,7 +284,7 @@ def test_of_creators_at_once_one_wins(hive: Hive) -> None:
 
 @pytest.mark.parametrize("how", ["empty", "with rows", "iceberg"])
 def test_who_comes_second_leaves_what_the_first_has_made(hive: Hive, tmp_path: Path, how: str) -> None:
-    """The metastore itself would remove the folder that it had made for the second one."""
+    """The metastore itself would remove the folder that it created for the second writer."""
     create, folders = HiveClient.create, []
 
     def late(self: HiveClient, table: Any) -> None:
@@ -329,7 +329,7 @@ def test_what_the_metastore_refuses_of_a_delta_table_is_said_in_its_words(hive: 
         translate_catalog_errors(Identifier("hive", ("db",), "t")),
     ):
         DeltaNames(connection("hive")).add(("db", "t"), "nosuchscheme://x/t")
-    assert not isinstance(failed.value, lakescan.CommitStateUnknown)  # the metastore has answered
+    assert not isinstance(failed.value, lakescan.CommitStateUnknown)  # after the metastore answered
     (tmp_path / "db").mkdir(exist_ok=True)
     (tmp_path / "db" / "file").touch()
     with looks(2), pytest.raises(lakescan.StorageError) as failed:
@@ -343,7 +343,7 @@ def test_what_the_metastore_refuses_of_a_delta_table_is_said_in_its_words(hive: 
 )
 @pytest.mark.parametrize("is_made", [True, False])
 def test_a_metastore_that_lost_its_database_may_have_made_the_table(hive: Hive, words: str, is_made: bool) -> None:
-    """Its commit may still arrive: the files of the table stay."""
+    """The metastore's transaction may still be committed, so the table's files are kept."""
     from hive_metastore.ttypes import MetaException
 
     create, folders = HiveClient.create, []
@@ -421,7 +421,7 @@ def test_what_is_said_of_a_change_is_what_the_metastore_has(hive: Hive, change: 
 
 @contextmanager
 def _calls(fault: lost.Fault, hive: Hive) -> Iterator[None]:
-    """Calls of the metastore pass through the fault."""
+    """Route the metastore's calls through the fault."""
     from thrift.transport.TTransport import TTransportException
 
     opened = type(client(hive))
@@ -443,7 +443,7 @@ def _calls(fault: lost.Fault, hive: Hive) -> Iterator[None]:
 
 
 def test_entries_lead_nowhere_that_the_user_does_not_allow(hive: Hive, hive_uri: str, tmp_path: Path) -> None:
-    """Nor do their parameters name code or hosts."""
+    """Parameters of an entry cannot name code or hosts either."""
     lake = tmp_path / "lake"
     limits = {"allowed-locations": str(lake)}
     limited = lakescan.catalog("limited", type="hive", uri=hive_uri, warehouse=f"file://{lake}", **limits)

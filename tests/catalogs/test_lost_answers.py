@@ -1,6 +1,6 @@
-"""Changes in catalogs, wherever a call of theirs fails, or its answer is lost: what a call says, the catalog has.
+"""Catalog changes whose calls fail, or whose answers are lost: the reported outcome matches the catalog.
 
-Each call of a change, to the database, the server or the storage, fails once before it is served, and once after.
+Each call of a change (to the database, the server or the storage) fails once before it is served and once after.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Lake = lakescan.Catalog
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a catalog: how it begins, and the errors of one that is made again.
+    """A catalog change, its initial state, and the errors expected when it is repeated.
 
-    `is_known` tells that a change whose answer was lost is known again, for certain.
+    `is_known` is true if lakescan can verify after a lost answer whether the change was made.
     """
 
     name: str
@@ -62,7 +62,7 @@ def _old(format: str) -> Callable[[Lake], object]:
 
 
 def _file_of(lake: Lake) -> str:
-    """The metadata file of a table that another catalog has, or had."""
+    """Return the metadata file of a table that another catalog has or had."""
     return next(str(each) for each in sorted(_folder(lake).rglob("*.metadata.json")))
 
 
@@ -157,7 +157,7 @@ _OF_NAMESPACES = [
 
 
 def state(lake: Lake) -> dict[str, Any]:
-    """All that a catalog has; what cannot be read raises."""
+    """Return the whole content of a catalog; raise if any of it cannot be read."""
     found: dict[str, Any] = {}
     for namespace in lake.list_namespaces():
         own = lake.namespace_properties(namespace)
@@ -172,14 +172,14 @@ def state(lake: Lake) -> dict[str, Any]:
 
 
 class Fault:
-    """One call that fails, the nth: before it is served, or after. Without a number, calls are counted."""
+    """Fail the nth call, before it is served or after. Without a number, only count calls."""
 
     def __init__(self, number: int = -1, *, after: bool = False) -> None:
         self._number, self._after = number, after
-        self.changes: list[bool] = []  # of all calls: whether they may change something
+        self.changes: list[bool] = []  # for each call, whether it may change something
 
     def around(self, serve: Callable[[], Any], error: Callable[[], Exception], *, changes: bool) -> Any:
-        """A call."""
+        """Serve one call, or raise the error in its place."""
         self.changes.append(changes)
         is_mine = len(self.changes) - 1 == self._number
         if is_mine and not self._after:
@@ -191,7 +191,7 @@ class Fault:
 
 
 def cases(fault: Fault) -> Iterator[tuple[int, bool]]:
-    """Which call fails, and how: that the answer to a read is lost is the same as that it was not served."""
+    """Yield the calls to fail and how. For a read, a lost answer is the same as a call that was not served."""
     for number, changes in enumerate(fault.changes):
         yield number, False
         if changes:
@@ -200,7 +200,7 @@ def cases(fault: Fault) -> Iterator[tuple[int, bool]]:
 
 def _patched(stack: ExitStack, fault: Fault, owner: Any, name: str, *, changes: bool) -> None:
     real = getattr(owner, name)
-    kind = lakescan.StorageError if owner in (Storage, put) else OSError  # as the method raises it
+    kind = lakescan.StorageError if owner in (Storage, put) else OSError  # the error that the method itself would raise
 
     def call(*arguments: Any, **named: Any) -> Any:
         return fault.around(lambda: real(*arguments, **named), lambda: kind("no answer"), changes=changes)
@@ -210,7 +210,7 @@ def _patched(stack: ExitStack, fault: Fault, owner: Any, name: str, *, changes: 
 
 @contextmanager
 def calls(fault: Fault, lake: Lake) -> Iterator[None]:
-    """Calls to the storage, and to the database of a SQL catalog, pass through the fault."""
+    """Route calls to the storage, and to the database of a SQL catalog, through the fault."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
     from pyiceberg.serializers import ToOutputFile
 
@@ -228,7 +228,7 @@ def calls(fault: Fault, lake: Lake) -> Iterator[None]:
 
 
 def _of_database(stack: ExitStack, fault: Fault, dialect: Any) -> None:
-    """Statements fail before they run, and commits of those that change something also after."""
+    """Let statements fail before they run. Commits that change something can also fail afterwards."""
     execute, commit, written = dialect.do_execute, dialect.do_commit, [False]
 
     def ended() -> Exception:
@@ -249,7 +249,7 @@ def _of_database(stack: ExitStack, fault: Fault, dialect: Any) -> None:
 
 
 def check(change: Change, lake: Lake, restored: Callable[[], None], faulty: Any) -> None:
-    """Let each call of a change fail: `restored` brings back the beginning, `faulty` has the calls in a block."""
+    """Fail each call of a change in turn. `restored` restores the initial state; in `faulty`, calls pass the fault."""
     before = state(lake)
     counted = Fault()
     with faulty(counted):
@@ -303,7 +303,7 @@ def test_what_is_said_of_a_change_is_what_a_database_has(change: Change, local: 
 def test_a_commit_for_which_the_database_was_busy_is_not_taken_for_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite keeps its transaction open, which a look by the same connection would see."""
+    """SQLite keeps its transaction open, and a query on the same connection would see the uncommitted change."""
     monkeypatch.setattr(registry, "_WAIT", 0)
     lake = lakescan.catalog("local", warehouse=tmp_path / "lake")
     lake.create_namespace("db")
@@ -348,7 +348,7 @@ def test_what_is_said_of_a_change_is_what_a_server_has(change: Change, tmp_path:
 
 @contextmanager
 def _requests(fault: Fault, server: RestServer) -> Iterator[None]:
-    """Requests to the server pass through the fault."""
+    """Route requests to the server through the fault."""
 
     def failed(request: Request) -> Answer | None:
         try:

@@ -1,4 +1,4 @@
-"""Names of SQL catalogs that another client, which sees no names of Delta tables, gave to Iceberg tables, too."""
+"""SQL catalogs where one name is both a Delta table and an Iceberg table: other clients do not see Delta names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A catalog of Nessie's own server, whose tables are on S3. Needs what `scripts/stores.sh` gets."""
+"""A catalog on a Nessie server, with tables on S3. Needs the programs that `scripts/stores.sh` downloads."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_several_tables_are_changed_by_one_commit(lake: lakescan.Catalog) -> Non
 
 
 def test_writers_at_once_lose_nothing(lake: lakescan.Catalog) -> None:
-    # The first rows before that: Nessie 0.99 takes several first snapshots of one table, and keeps the last.
+    # Write the first rows before that: Nessie 0.99 accepts several first snapshots of one table and keeps the last.
     lake.create_table("db.many", "id BIGINT").append(pa.table({"id": [0]}))
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: lake.load_table("db.many").append(pa.table({"id": [number]})), range(1, 12)))

@@ -1,4 +1,4 @@
-"""Places that the libraries which commit take for others: refused before anything is made, here or there."""
+"""Locations that committing libraries would resolve differently are refused before anything is created."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_table_beside_is_not_changed_by_its_encoded_name(tmp_path: Path) -> No
 def test_an_iceberg_table_is_not_made_where_pyiceberg_would_cut_its_name(
     local: lakescan.Catalog, tmp_path: Path, name: str
 ) -> None:
-    with pytest.raises(lakescan.UnsupportedFeature, match="cuts locations at"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="truncates locations at"):
         local.create_table(name, ROWS.schema)
     assert not list((tmp_path / "lake").rglob("*.json"))
 

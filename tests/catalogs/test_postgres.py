@@ -1,4 +1,4 @@
-"""A SQL catalog in PostgreSQL, which the test starts; without its programs it is skipped."""
+"""A SQL catalog in a PostgreSQL server that the tests start; skipped if PostgreSQL is not installed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATH = os.pathsep.join([os.environ["PATH"], *map(str, _PLACES)])
 
 @pytest.fixture(scope="module")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URI of a database of a server of its own."""
+    """Start a PostgreSQL server and return the URI of a database on it."""
     programs = [shutil.which(name, path=_PATH) for name in ("initdb", "postgres")]
     if None in programs:
         pytest.skip("PostgreSQL (initdb, postgres) is not installed")
@@ -52,7 +52,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _server_user() -> str | None:
-    """The server does not run as root: then as the user that its package makes."""
+    """Return the user to run the server as: None, or PostgreSQL's package user if the tests run as root."""
     if os.getuid() != 0:
         return None
     if subprocess.run(["id", "postgres"], capture_output=True, check=False).returncode:

@@ -1,4 +1,4 @@
-"""Purges remove the files of a table, but none that another table names."""
+"""Purging a table removes its files, except files that another table references."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def files(folder: Path) -> int:
 
 @pytest.fixture
 def table(local: lakescan.Catalog) -> lakescan.Table:
-    """Of three snapshots, one of them named by a tag."""
+    """Make a table of three snapshots, one of them tagged."""
     made = local.create_table("db.t", "id BIGINT")
     for _ in range(2):
         made.append(ROWS)
@@ -46,7 +46,7 @@ def test_a_table_within_another_stays(table: lakescan.Table, local: lakescan.Cat
 
 
 def test_a_table_over_files_of_another_keeps_them(table: lakescan.Table, local: lakescan.Catalog) -> None:
-    """As Iceberg's snapshots of tables are; whichever of both is purged."""
+    """Iceberg's snapshot procedure makes such tables. The files stay, whichever of the two tables is purged."""
     snapshot = local.create_table("db.snapshot", "id BIGINT", properties={"gc.enabled": "false"})
     source = connection("local").load_table("db.t")
     with (
@@ -91,7 +91,7 @@ def test_a_table_whose_files_cannot_be_told_is_not_dropped(table, local: lakesca
 
 
 def test_files_that_were_added_from_other_folders_stay(local: lakescan.Catalog, tmp_path: Path, caplog) -> None:
-    """They may be files of others, such as those of a table of Hive's. The log says that they stay."""
+    """They may belong to another table, such as a Hive table. The log reports that they are kept."""
     theirs = tmp_path / "theirs" / "f.parquet"
     theirs.parent.mkdir()
     pq.write_table(ROWS, theirs)

@@ -1,4 +1,4 @@
-"""Tables whose catalog signs each request to S3: they live as others do, and its answers are not trusted."""
+"""Tables whose catalog signs each S3 request: they work as other tables do, and the signer's answers are checked."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def ids(table: lakescan.Table) -> list[int]:
 
 
 def make_old(bucket: str) -> None:
-    """Date all objects of moto's bucket a week back."""
+    """Date all objects of moto's bucket one week back."""
     from datetime import timedelta
 
     from moto.s3.models import s3_backends
@@ -156,7 +156,7 @@ def test_maintenance_lists_and_removes_by_signed_requests(
     s3.requests.clear()
     assert sorted(table.refresh().remove_orphans()) == sorted(orphans)
     assert s3.requests["post"] == 1
-    assert s3.requests["delete"] == 1  # the file that told the store's clock
+    assert s3.requests["delete"] == 1  # the file that recorded the store's clock
     assert not any(map(storage.exists, orphans))
     assert ids(table.refresh()) == list(range(9))
 
@@ -187,7 +187,7 @@ def test_large_files_are_sent_in_parts_and_read_by_ranges(
     table: lakescan.Table, s3: SignedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage, location = storage_of(table.refresh()), f"{home_of(table.refresh())}/data/large"
-    data = bytes(range(256)) * 80_000  # 20 MB: two parts and the rest
+    data = bytes(range(256)) * 80_000  # 20 MB: two parts and a remainder
     for fault, at in ((None, -1), (LOST, 0), (LOST, 4), (OBEYED, 0), (OBEYED, 4)):  # of 5: begin, 3 parts, complete
         with s3.armed(fault or "", at), storage.writing(location) as file:
             for start in range(0, len(data), 3_000_000):
@@ -353,7 +353,7 @@ def test_signatures_are_kept_where_the_catalog_says_so(
 
 
 def place_of(server: RestServer) -> dict[str, str]:
-    """Where the store is: the server's word counts only with its own credentials."""
+    """Return the store's endpoint and region. A client with its own keys ignores the endpoint that the server sends."""
     return {"s3.endpoint": server.config["defaults"]["s3.endpoint"], "s3.region": REGION}
 
 
@@ -396,7 +396,7 @@ def test_keys_of_the_reader_come_first(table: lakescan.Table, server: RestServer
     keys = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET, **place_of(server)}
     uri = server.config["defaults"]["uri"]
     signer_of(server).asked.clear()
-    s3.checks = False  # pyarrow's client signs what this server does not understand
+    s3.checks = False  # pyarrow's client signs headers that this server does not support
     try:
         assert ids(lakescan.catalog("keyed", type="rest", uri=uri, **keys).load_table("db.t")) == [0, 1, 2]
         assert ids(lakescan.table("lake.db.t", storage_options=keys)) == [0, 1, 2]
@@ -432,7 +432,7 @@ def test_a_missing_file_and_bucket_are_told(table: lakescan.Table) -> None:
         pass
     assert not storage.exists("s3://lake/nothing here")
     assert list(storage.list("s3://lake/nothing here")) == []
-    with pytest.raises(lakescan.StorageError, match="no such bucket"):
+    with pytest.raises(lakescan.StorageError, match="bucket or container does not exist"):
         storage.read("s3://no-bucket/x")
 
 

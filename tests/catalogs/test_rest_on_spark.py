@@ -1,4 +1,4 @@
-"""REST catalogs on Spark: plan tasks and credentials on its workers, its frames in transactions."""
+"""REST catalogs on Spark: plan tasks and credentials on workers, data frames in transactions."""
 
 from __future__ import annotations
 

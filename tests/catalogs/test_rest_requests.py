@@ -1,4 +1,4 @@
-"""Requests to a REST catalog: idempotency keys, what is sent again and when, tokens, signatures."""
+"""Requests to a REST catalog: idempotency keys, retries, tokens and signatures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def server(tmp_path: Path) -> Iterator[RestServer]:
 
 
 def connected(server: RestServer, **properties: Any) -> lakescan.Catalog:
-    """The catalog, with the table `db.t`; the requests so far are forgotten."""
+    """Connect to a server that has the table `db.t`, and clear its record of requests."""
     uri = server.config["defaults"]["uri"]
     lake = lakescan.catalog({"name": "lake", "type": "rest", "uri": uri, **properties})
     lake.create_namespace("db")
@@ -140,7 +140,7 @@ def test_a_refused_commit_changes_nothing_and_leaves_no_data_files(server: RestS
 def test_a_table_without_a_metadata_file_is_told_as_such(server: RestServer) -> None:
     lake = connected(server)
     server.of_table["metadata-location"] = None
-    with pytest.raises(lakescan.CorruptMetadata, match=r"'lake' says no 'metadata-location' of lake\.db\.t"):
+    with pytest.raises(lakescan.CorruptMetadata, match=r"'lake' returned no 'metadata-location' for lake\.db\.t"):
         lake.load_table("db.t")
 
 
@@ -171,7 +171,7 @@ def test_a_commit_that_is_refused_for_good_is_not_sent_again(server: RestServer,
     kinds = (lakescan.UnsupportedFeature, lakescan.StorageError)  # the latter: of a change of columns, as before
     with pytest.raises(kinds, match=r"db\.t.*as the test says"):
         CHANGES[change](table)
-    assert len(server.sent(COMMIT)) <= 2  # once more with another token
+    assert len(server.sent(COMMIT)) <= 2  # repeated with another token
     assert _files(server) == kept
     assert ids(lake) == [1, 2]
 
@@ -331,7 +331,7 @@ def test_reports_of_scans_go_to_the_catalog_and_a_lost_one_fails_no_scan(
     assert sent.body["metrics"]["result-data-files"] == {"unit": "count", "value": 1}
     server.faults.append(Fault("tables/t/metrics", 500))
     assert len(scan.to_arrow()) == 1
-    assert "took no report" in caplog.text
+    assert "refused a report" in caplog.text
     with pytest.raises(lakescan.UnsupportedFeature, match="reports of scans"):
         lakescan.catalog("embedded", warehouse=tmp_path / "embedded").reporter("db.t")
 

@@ -1,4 +1,4 @@
-"""Scans that the catalog's server plans have the same rows, files and deletes as those that are planned here."""
+"""Scans planned by the catalog's server have the same rows, files and deletes as scans planned locally."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def rows(start: int, stop: int) -> pa.Table:
 
 
 def read(scan: lakescan.Scan) -> str:
-    """The rows in order, as text: NaN is equal to NaN in it."""
+    """Return the rows in order, as text, so that NaN equals NaN."""
     return repr(scan.to_arrow().sort_by("id").to_pylist())
 
 
@@ -77,7 +77,7 @@ COLUMNS = "id BIGINT, day DATE, name STRING, at TIMESTAMP, x DOUBLE, d DECIMAL(9
 
 
 def made(lake: lakescan.Catalog, version: int, partition_by: tuple[str, ...]) -> lakescan.Table:
-    """A table with deletes of every kind that its format version has."""
+    """Make a table with every kind of delete that its format version has."""
     properties = {"format-version": str(version)}
     if version > 1:
         properties |= {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
@@ -94,7 +94,7 @@ def made(lake: lakescan.Catalog, version: int, partition_by: tuple[str, ...]) ->
 
 
 def paths(plan: lakescan.ScanPlan) -> list[list[str]]:
-    """The data files of each task group."""
+    """Return the data files of each task group."""
     return [sorted(task.path for task in group.tasks()) for group in plan.groups]
 
 
@@ -170,13 +170,13 @@ def test_the_rest_of_a_plan_that_is_not_needed_is_cancelled(lake: lakescan.Catal
         ({"status": "cancelled"}, "StorageError", "cancelled"),
         ({"status": "else"}, "CorruptMetadata", "'else'"),
         ({}, "CorruptMetadata", "None"),
-        ([], "CorruptMetadata", r"POST http.*/tables/t/plan: the answer is no JSON object"),
+        ([], "CorruptMetadata", r"POST http.*/tables/t/plan: the answer is not a JSON object"),
         ({"status": "failed", "error": "too hard"}, "StorageError", "failed: too hard"),
-        ({"status": "completed", "file-scan-tasks": ""}, "CorruptMetadata", "file-scan-tasks is no list"),
-        ({"status": "completed", "file-scan-tasks": {}}, "CorruptMetadata", "file-scan-tasks is no list"),
-        ({"status": "completed", "delete-files": 0}, "CorruptMetadata", "delete-files is no list"),
-        ({"status": "completed", "plan-tasks": "ab"}, "CorruptMetadata", "plan tasks are no list of texts"),
-        ({"status": "completed", "plan-tasks": [None]}, "CorruptMetadata", "plan tasks are no list of texts"),
+        ({"status": "completed", "file-scan-tasks": ""}, "CorruptMetadata", "file-scan-tasks is not a list"),
+        ({"status": "completed", "file-scan-tasks": {}}, "CorruptMetadata", "file-scan-tasks is not a list"),
+        ({"status": "completed", "delete-files": 0}, "CorruptMetadata", "delete-files is not a list"),
+        ({"status": "completed", "plan-tasks": "ab"}, "CorruptMetadata", "plan tasks are not a list of strings"),
+        ({"status": "completed", "plan-tasks": [None]}, "CorruptMetadata", "plan tasks are not a list of strings"),
         ({"status": "completed", "storage-credentials": [{}]}, "CorruptMetadata", "storage-credentials"),
         ({"status": "completed", "file-scan-tasks": [{}]}, "CorruptMetadata", "file scan tasks cannot be read"),
         (

@@ -1,4 +1,4 @@
-"""Properties of new tables: what is asked for is kept and obeyed, or refused by name; what we make, we read."""
+"""Properties of new tables are kept and obeyed, or refused by name; lakescan can read the tables that it creates."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_what_no_codec_takes_is_refused(local: lakescan.Catalog, options: dict[s
 
 @pytest.mark.parametrize("value", ["false", "no", "0"])
 def test_only_a_table_that_says_so_owns_its_files(local: lakescan.Catalog, value: str) -> None:
-    """As Java reads `gc.enabled`: whatever is not `true` is false."""
+    """As in Java, any value of `gc.enabled` other than `true` is false."""
     made(local, "iceberg")
     with local._catalog.load_table("db.t").transaction() as transaction:
         transaction.set_properties({"gc.enabled": value})

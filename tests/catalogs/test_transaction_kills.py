@@ -1,4 +1,4 @@
-"""Processes that are killed while they commit two tables: both are changed or none, and their files are found."""
+"""Processes killed while committing two tables: both tables change or neither does, and leftover files are found."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ids(lake: lakescan.Catalog, name: str) -> list[int]:
 
 
 def die_at(number: int, after: bool) -> None:
-    """This process ends without a word before or after its call of such a number."""
+    """Kill this process, without cleanup, before or after its call with this number."""
     calls = 0
 
     def through(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,7 +50,7 @@ def die_at(number: int, after: bool) -> None:
 
 
 def in_a_process(work: Callable[[], None]) -> int:
-    """Run work in a fork of this process; returns how it ended."""
+    """Run `work` in a fork of this process and return its exit status."""
     child = os.fork()
     if child == 0:
         status = 1

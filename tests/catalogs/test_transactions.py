@@ -1,4 +1,4 @@
-"""Transactions of several tables: one commit changes all of them, or none."""
+"""Transactions over several tables: one commit changes all of them or none."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_commit_is_repeated_as_often_as_each_of_its_tables_allows(
 
 
 def test_a_refusal_of_what_comes_after_another_branch_is_a_conflict(lake: lakescan.Catalog, server: RestServer) -> None:
-    """As Java's servers refuse it: what a commit requires of its branch is so, but its sequence number is taken."""
+    """Java's servers refuse it so: the branch requirement holds, but the sequence number is already taken."""
     lake.load_table("db.one").create_branch("audit")
 
     def late(request: Any) -> Any:
@@ -282,7 +282,7 @@ def test_a_token_that_cannot_be_renewed_is_a_refusal(lake: lakescan.Catalog, ser
 
 
 def test_changes_without_rows_are_made_if_all_of_them_are(lake: lakescan.Catalog) -> None:
-    """Another writer has made the last of them: what came before is not there."""
+    """Another writer made only the last of these changes: the earlier ones are missing."""
     tx = lake.transaction()
     tx.load_table("db.one").alter().set_properties({"owner": "me"}).commit()
     tx.load_table("db.one").alter().add_column("n", "INT").commit()
@@ -296,7 +296,7 @@ def test_changes_without_rows_are_made_if_all_of_them_are(lake: lakescan.Catalog
 def test_changes_without_rows_are_looked_up_as_a_whole(
     lake: lakescan.Catalog, server: RestServer, then: dict[str, str] | None
 ) -> None:
-    """A lost answer, after which others may have changed the same again."""
+    """The answer is lost, and other writers may have changed the same properties since."""
     tx = lake.transaction()
     tx.load_table("db.one").alter().set_properties({"owner": "nobody"}).commit()
     tx.load_table("db.one").alter().set_properties({"owner": "me"}).commit()
@@ -317,7 +317,7 @@ def test_changes_without_rows_are_looked_up_as_a_whole(
 
 
 def test_files_are_removed_though_others_have_removed_what_was_there_before(lake: lakescan.Catalog) -> None:
-    """The metadata file and the snapshots that the transaction began with."""
+    """Other writers removed the metadata file and the snapshots that the transaction started from."""
     tx = lake.transaction()
     tx.load_table("db.one").append(rows(3))
     tx.load_table("db.one").delete("id = 1")

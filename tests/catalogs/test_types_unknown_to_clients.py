@@ -1,4 +1,4 @@
-"""Tables of catalogs with columns of types that pyiceberg does not know: other engines made them."""
+"""Catalog tables of other engines with column types that pyiceberg does not support."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lakescan.errors import UnsupportedFeature
 
 @pytest.fixture(params=["variant", "geography(srid:4326)"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The name of a table of `made_with`, with a column of a type that pyiceberg does not know."""
+    """Make a table with `made_with` and return its name."""
     return made_with(request.param, tmp_path)
 
 
 def made_with(kind: str, tmp_path: Path) -> str:
-    """The name of a table with the rows 1 and 2, to which another engine added a column of the type."""
+    """Make a table with the rows 1 and 2, add a column of an unsupported type as another engine; return the name."""
     catalog = lakescan.catalog("known", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     made = catalog.create_table("db.t", "id BIGINT", properties={"format-version": "3"})

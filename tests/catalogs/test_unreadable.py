@@ -1,4 +1,4 @@
-"""Metadata files and answers that pyiceberg cannot read: own errors, and no name for what cannot be opened."""
+"""Metadata files and answers that pyiceberg cannot read raise lakescan errors; such tables are not listed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS = pa.table({"id": pa.array([1], pa.int64())})
 
 @pytest.fixture
 def document(local: lakescan.Catalog) -> Document:
-    """The metadata of a table of version 1 with a snapshot."""
+    """Return the metadata of a version 1 table with one snapshot."""
     table = local.create_table("db.t", "id BIGINT", properties={"format-version": "1"})
     table.append(ROWS)
     return json.loads(_file().read_bytes())
@@ -34,7 +34,7 @@ def _file() -> Path:
 
 
 def _legacy(document: Document) -> None:
-    """As the first writers of version 1 wrote it."""
+    """Change the metadata to the form that the first version 1 writers wrote."""
     for name in ("schemas", "current-schema-id", "partition-specs", "default-spec-id", "last-partition-id", "refs"):
         document.pop(name, None)
     for name in ("sort-orders", "default-sort-order-id", "table-uuid", "snapshot-log", "metadata-log", "properties"):
@@ -42,7 +42,7 @@ def _legacy(document: Document) -> None:
 
 
 def _with_manifests(document: Document) -> None:
-    """Snapshots of version 1 may name manifests instead of a list of them."""
+    """Let snapshots name their manifests instead of a manifest list, as version 1 allows."""
     _legacy(document)
     for each in document["snapshots"]:
         del each["manifest-list"]

@@ -1,4 +1,4 @@
-"""Credentials that a catalog hands out: the longest prefix counts, they are renewed in time, and never shown."""
+"""Credentials vended by a catalog: the longest prefix wins, they are renewed in time, and never shown."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ HOUR = 3600
 
 
 def credential(prefix: str, token: str, seconds: float | None = None) -> Credential:
-    """A credential that expires in so many seconds."""
+    """Make a credential that expires in `seconds`."""
     expires = {} if seconds is None else {"s3.session-token-expires-at-ms": str(round((time.time() + seconds) * 1000))}
     keys = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET, "s3.session-token": token}
     return Credential(prefix, {**keys, **expires})
 
 
 class Source:
-    """Hands out what it has, or fails."""
+    """A source of credentials that returns the given ones, or fails."""
 
     def __init__(self, *found: Credential, fails: bool = False) -> None:
         self.found, self.fails, self.asked = found, fails, 0
@@ -160,7 +160,7 @@ def test_workers_renew_them_themselves(lake: lakescan.Catalog, server: RestServe
     server.of_table["storage-credentials"] = handed_out(credential("s3://lake/", "short", 60))
     path = lake.load_table("db.t").scan().plan().files["path"][0].as_py()
     storage = lake.load_table("db.t").scan().spec.storage
-    storage.use([credential("s3://lake/", "short", 60)])  # renewed meanwhile: another one, which is about to expire
+    storage.use([credential("s3://lake/", "short", 60)])  # renewed concurrently, but about to expire
     server.requests.clear()
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         assert pool.submit(size_of, storage, path).result() > 0

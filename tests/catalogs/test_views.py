@@ -1,4 +1,4 @@
-"""Views of catalogs in Python: made, looked at, changed, dropped."""
+"""Views of catalogs in Python: created, inspected, changed and dropped."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_view_is_replaced_and_keeps_its_versions_and_properties(lake: lakescan
     assert [each.queries["spark"] for each in found.versions] == ["SELECT 2 AS n", "SELECT 3 AS n"]
     assert found.version == 3
     assert ids("SELECT * FROM local.db.v") == [3]
-    again = lake.create_view("db.v", "SELECT 2 AS n", replace=True)  # as the version before: no new one
+    again = lake.create_view("db.v", "SELECT 2 AS n", replace=True)  # the same as the version before, so no new version
     assert (again.version, len(again.versions)) == (2, 2)
 
 
@@ -101,7 +101,7 @@ def test_a_view_is_renamed_also_into_another_namespace(lake: lakescan.Catalog) -
     lake.create_namespace("other")
     lake.create_view("db.v", "SELECT id FROM orders")
     assert str(lake.rename_view("db.v", "other.w").name) == "local.other.w"
-    assert ids("SELECT * FROM local.other.w") == [1, 2, 3]  # its short names stay those of db
+    assert ids("SELECT * FROM local.other.w") == [1, 2, 3]  # its short names still resolve in db
     assert lake.list_views("db") == []
     with pytest.raises(lakescan.NoSuchTable):
         lake.rename_view("db.v", "db.x")
@@ -141,7 +141,7 @@ def test_queries_are_checked_before_they_are_kept(lake: lakescan.Catalog) -> Non
     for query, error, message in (
         ("SELECT * FROM nope", lakescan.NoSuchTable, "nope"),
         ("SELECT nope FROM orders", lakescan.LakescanError, "nope"),
-        ("DELETE FROM orders", lakescan.InvalidStatement, "a view is of a query"),
+        ("DELETE FROM orders", lakescan.InvalidStatement, "is not a query"),
         ("SELECT :n AS n", lakescan.InvalidStatement, "parameters"),
         ("SELECT ? AS n", lakescan.InvalidStatement, "parameters"),
         ("SELECT NULL AS n", lakescan.UnsupportedFeature, "no type"),
@@ -164,7 +164,7 @@ def test_the_files_of_views_are_those_of_the_specification(lake: lakescan.Catalo
     assert (node["format-version"], node["current-version-id"]) == (1, 1)
     [version] = node["versions"]
     assert version["default-namespace"] == ["db"]
-    assert "default-catalog" not in version  # that which has the view
+    assert "default-catalog" not in version  # the namespace that has the view
     assert version["representations"] == [{"type": "sql", "sql": "SELECT id, country FROM orders", "dialect": "spark"}]
     [schema] = node["schemas"]
     assert [(each["name"], each["type"]) for each in schema["fields"]] == [("a", "long"), ("b", "string")]
@@ -178,7 +178,7 @@ def test_views_of_other_dialects_are_not_lost_or_misread(lake: lakescan.Catalog)
     node = json.loads(path.read_text())
     node["versions"][0]["representations"][0]["dialect"] = "trino"
     path.write_text(json.dumps(node))
-    with pytest.raises(lakescan.UnsupportedFeature, match="trino alone"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="with queries only in trino"):
         lakescan.sql("SELECT * FROM local.db.v")
     with pytest.raises(lakescan.UnsupportedFeature, match=r"replace\.drop-dialect\.allowed"):
         lake.create_view("db.v", "SELECT 1 AS n", replace=True)

@@ -1,4 +1,4 @@
-"""The command line: what it prints, and one line instead of a traceback where something is wrong."""
+"""The command line: its output, and one line instead of a traceback for an error."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_brackets_and_colons_of_tables_are_no_markup(tmp_path: Path) -> None:
 
 
 def test_the_doctor_says_whole_what_to_do(tmp_path: Path) -> None:
-    """Its advice has brackets: pip install 'lakescan[spark]'."""
+    """The advice contains brackets: pip install 'lakescan[spark]'."""
     program = (
         "import importlib.metadata as m, sys; old = m.version\n"
         "m.version = lambda name: '3.5.0' if name == 'pyspark' else old(name)\n"

@@ -1,4 +1,4 @@
-"""The commands, run in this process: what they print, as text and as JSON, and what they change."""
+"""The commands, run in this process: their output as text and as JSON, and their effects."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run_json(*arguments: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def table(local: lakescan.Catalog) -> lakescan.Table:
-    """Two snapshots, of one row each."""
+    """Make a table of two snapshots with one row each."""
     made = local.create_table("db.t", "id BIGINT NOT NULL COMMENT 'the key', part STRING", properties={"owner": "me"})
     made.append(rows((1, "a")))
     now().append(rows((2, "b")))

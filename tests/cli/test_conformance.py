@@ -1,4 +1,4 @@
-"""Engines read tables in processes of their own, and what they read is compared with lakescan's rows."""
+"""Engines read tables in processes of their own, and their rows are compared with lakescan's."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def orders(tmp_path: Path) -> str:
 
 
 def interpreter(folder: Path, text: str) -> str:
-    """A program in the place of an engine's Python."""
+    """Write a program that stands in for an engine's Python interpreter."""
     path = folder / "python"
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -107,7 +107,7 @@ def test_a_crash_a_hang_and_silence_are_findings(orders: str, tmp_path: Path) ->
 
 
 def test_an_engine_that_starts_processes_leaves_none(orders: str, tmp_path: Path) -> None:
-    """The whole session of an engine ends with its time: a child that holds its pipes would be waited for."""
+    """The timeout ends all of an engine's processes. Otherwise a child that holds the pipes would block the caller."""
     job = job_of(orders, {}, {})
     found = ask(
         "duckdb", job, ReadLimits(seconds=0.5), interpreter(tmp_path, f"sleep 30 & echo $! > {tmp_path}/pid; wait")
@@ -117,7 +117,7 @@ def test_an_engine_that_starts_processes_leaves_none(orders: str, tmp_path: Path
 
 
 def test_many_tables_are_asked_as_one_is(orders: str, tmp_path: Path) -> None:
-    """Forks of one process give what processes give; one of them that fails does not end the others."""
+    """Forks of one process return the same as separate processes; a fork that fails does not end the others."""
     jobs = [Job("delta", str(tmp_path / "absent")), job_of(orders, {}, {})]
     absent, found = ask_many("deltalake", jobs, LIMITS)
     assert found == ask("deltalake", jobs[1], LIMITS)
@@ -132,7 +132,7 @@ def test_a_crash_of_a_fork_is_a_finding(orders: str, tmp_path: Path, monkeypatch
 
 
 def ended(pid: int) -> bool:
-    """Whether a process ends within a while; one that nobody waited for has ended, too."""
+    """Return whether a process ends within some seconds. A zombie counts as ended."""
     for _ in range(100):
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":

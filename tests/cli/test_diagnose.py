@@ -1,4 +1,4 @@
-"""The doctor: every line that is wrong says what to do."""
+"""The doctor: every finding includes the fix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_library_that_is_missing_or_too_new_comes_with_advice() -> None:
 
 
 def test_where_spark_is_not_installed_nothing_of_it_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["lakescan.cli.doctor"], "find_spec", lambda name: None)  # the function has its name
+    monkeypatch.setattr(sys.modules["lakescan.cli.doctor"], "find_spec", lambda name: None)  # the function's name
     found = lakescan.doctor()
     assert found.ok, str(found)
     assert "to use Spark: pip install" in str(found)

@@ -1,4 +1,4 @@
-"""What `lakescan sql` writes for programs: nothing is lost in it, and a terminal obeys none of it."""
+"""`lakescan sql` output for programs is lossless and contains no terminal control sequences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_json_refuses_two_columns_of_one_name_instead_of_losing_one() -> None:
 
 def test_json_has_texts_for_numbers_that_json_does_not_have() -> None:
     def no_constant(name: str) -> None:
-        raise AssertionError(f"{name} is no JSON")
+        raise AssertionError(f"{name} is not JSON")
 
     text = sql("SELECT CAST('NaN' AS DOUBLE) AS x, array(CAST('-Infinity' AS DOUBLE), 1.5D) AS y", "json")
     assert json.loads(text, parse_constant=no_constant) == {"x": "NaN", "y": ["-Infinity", 1.5]}

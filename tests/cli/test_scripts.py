@@ -1,4 +1,4 @@
-"""`lakescan sql` runs the statements of a file in order, up to the first error, and overwrites no file unasked."""
+"""`lakescan sql` runs the statements of a file in order up to the first error, and never overwrites a file unasked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DROP TABLE local.db.s;
 
 
 def run_command(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
-    """The exit code, standard output and standard error of a command."""
+    """Return the exit code, standard output and standard error of a command."""
     runner = CliRunner()
     with pytest.MonkeyPatch.context() as patch, runner.isolation(stdin) as (out, err, _):
         patch.setattr("sys.argv", ["lakescan", *arguments])
@@ -35,7 +35,7 @@ def run_command(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
 
 @pytest.fixture(params=["file", "standard input", "-"])
 def run_script(request: pytest.FixtureRequest, tmp_path: Path, local: lakescan.Catalog):
-    """Runs a script in each way that `lakescan sql` takes one."""
+    """Return a function that runs a script in each way that `lakescan sql` accepts one."""
 
     def run(script: str, *more: str) -> tuple[int, str, str]:
         if request.param == "file":
@@ -59,7 +59,7 @@ def test_the_first_error_ends_a_script_with_its_line_and_an_exit_code(run_script
     assert "line 4: " in err
     assert "nope" in err
     assert "nope" not in out
-    assert lakescan.table("local.db.s").scan().count() == 2  # the DROP behind it did not run
+    assert lakescan.table("local.db.s").scan().count() == 2  # the DROP after it did not run
 
 
 def test_a_script_that_cannot_be_parsed_changes_nothing_behind_the_error(run_script) -> None:
@@ -126,10 +126,11 @@ def test_the_version_is_printed() -> None:
     assert run("--version") == f"lakescan {lakescan.__version__}"
 
 
-def test_health_ends_with_5_where_there_is_something_to_mend(local: lakescan.Catalog) -> None:
+def test_health_with_fail_ends_with_5_if_there_are_findings(local: lakescan.Catalog) -> None:
     table = local.create_table("db.t", "id BIGINT")
-    assert run_command("health", "local.db.t")[0] == 0
+    assert run_command("health", "local.db.t", "--fail")[0] == 0
     for n in range(6):
         lakescan.sql(f"INSERT INTO local.db.t VALUES ({n})")
     assert lakescan.table("local.db.t").health().findings
-    assert run_command("health", str(table.name))[0] == 5
+    assert run_command("health", str(table.name))[0] == 0
+    assert run_command("health", str(table.name), "--fail")[0] == 5

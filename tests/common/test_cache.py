@@ -1,4 +1,4 @@
-"""The cache of a process: bounded in bytes over all kinds, least recently used first, each value computed once."""
+"""The cache of a process: one byte limit for all kinds, least recently used first, each value computed once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakescan.delta.log.reader import DeltaVersion
 from tests.support.allocated import allocated
 from tests.support.catalog import local_catalog
 
-SECONDS = 120  # what a thread waits for at most, so that a deadlock fails
+SECONDS = 120  # seconds that a thread waits at most, so that a deadlock fails
 
 
 def never() -> Any:
@@ -50,7 +50,7 @@ def test_a_cached_value_is_not_computed_again() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3 * ENTRY)), max_size=60), st.integers(0, 6 * ENTRY))
 def test_the_least_recently_used_entries_are_evicted_first(gets: list[tuple[int, int]], limit: int) -> None:
-    """As a list that is searched in order: what is larger than the limit is not cached and evicts nothing."""
+    """The model is a list, searched in order. An entry larger than the limit is not cached and evicts nothing."""
     cache, entries, computed = Cache(limit), [], []
     for key, length in gets:
         cached = next((entry for entry in entries if entry[0] == key), None)
@@ -94,7 +94,7 @@ def test_a_negative_limit_is_refused() -> None:
 
 
 class Held:
-    """A function that starts, and ends only once it is let go; it counts its calls."""
+    """A function that blocks until it is released, and counts its calls."""
 
     def __init__(self, result: Callable[[], Any]) -> None:
         self.calls, self._result = 0, result
@@ -108,7 +108,7 @@ class Held:
 
 
 def waiting(cache: Cache, threads: int) -> None:
-    """Return once so many threads wait for a value."""
+    """Return once `threads` threads wait for a value."""
     for _ in range(SECONDS * 1000):
         if len(cache._waiting) == threads:
             return
@@ -186,7 +186,7 @@ def test_a_forked_process_does_not_wait_for_threads_that_it_does_not_have() -> N
         value = pool.submit(kind.get, "a", make)
         assert make.started.wait(SECONDS)
         child = os.fork()
-        if child == 0:  # leave without any clean-up of the parent's
+        if child == 0:  # exit without running the parent's cleanup
             signal.alarm(SECONDS)
             os._exit(0 if kind.get("a", lambda: b"child") + kind.get("cached", never) == b"child1" else 1)
         make.go.set()
@@ -213,7 +213,7 @@ def test_states_of_a_delta_table_are_bounded(tmp_path: Path, default_limit: None
     for n in range(6):
         write_deltalake(str(tmp_path), pa.table({"n": [n]}), mode="append", configuration={"delta.appendOnly": "true"})
     table = lakescan.table(tmp_path)
-    lakescan.set_cache_limit(10_000)  # two states, and not four
+    lakescan.set_cache_limit(10_000)  # two states, not four
     before = states()
     for version in (*range(6), *range(6)):
         assert table.scan().as_of(version=version).snapshot.id == version
@@ -237,7 +237,7 @@ def states() -> int:
     ids=lambda column: f"{len(column)} of {column.type}",
 )
 def test_a_table_counts_as_much_as_it_takes(column: pa.Array) -> None:
-    """Of few rows, its fields and arrays take most of it."""
+    """In a table of few rows, the fields and arrays take most of the memory."""
 
     def made() -> pa.Table:
         return pa.table({f"column {n}": pa.concat_arrays([column, column]) for n in range(20)})
@@ -264,7 +264,7 @@ def test_long_keys_count() -> None:
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_the_cache_of_a_table_of_many_commits_takes_what_it_counts(kind: str, tmp_path: Path) -> None:
-    """Small tables of metadata are many: they were counted at a tenth of their bytes."""
+    """Small metadata tables are numerous, and each was once counted at a tenth of its bytes."""
     catalog = lakescan.catalog("counted", warehouse=str(tmp_path))
     catalog.create_namespace("n")
     made = catalog.create_table("n.t", "n BIGINT, text STRING", format=kind)

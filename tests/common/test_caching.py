@@ -1,4 +1,4 @@
-"""Decoded metadata is kept in a folder that other processes share."""
+"""Decoded metadata is cached in a folder that processes share."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ def test_a_planning_finds_checkpoints_in_the_folder(tmp_path: Path) -> None:
 
 
 def plan_anew(location: str, folder: str) -> int:
-    """The number of files of a plan in a process that has nothing in memory."""
+    """Plan in a new process, which has nothing cached in memory, and return the number of files."""
     CACHE.clear()
     return len(lakescan.table(location, **{"cache-folder": folder}).scan().plan().table)

@@ -1,4 +1,4 @@
-"""Floating-point numbers in Java's spelling: what `Double.toString` and `Float.toString` of JDK 19 and later say."""
+"""Floating-point numbers are formatted as `Double.toString` and `Float.toString` of JDK 19 and later format them."""
 
 from __future__ import annotations
 

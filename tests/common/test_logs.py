@@ -1,4 +1,4 @@
-"""What lakescan logs: tables that are opened, plans, commits and attempts that are repeated, without secrets."""
+"""lakescan's log lines: opened tables, plans, commits and retries, without secrets."""
 
 from __future__ import annotations
 

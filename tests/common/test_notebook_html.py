@@ -1,4 +1,4 @@
-"""What notebooks show: what things are, with all text of tables as text, and no more than a page of it."""
+"""Notebook output describes objects, escapes all text of tables, and stays within a page."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ OWN_TAGS = {"div", "b", "table", "tr", "th", "td", "pre"}
 
 
 def markup(html: str) -> set[str]:
-    """The names of all elements, with their attributes."""
+    """Return the names of all elements, with their attributes."""
     return set(re.findall(r"</?([^>]+)>", html))
 
 
 def shown(value: object) -> str:
-    """What a notebook shows; only plain elements without attributes are in it."""
+    """Return a notebook's output for a value, after checking that it has only plain elements without attributes."""
     html = value._repr_html_()  # type: ignore[attr-defined]
     assert markup(html) <= OWN_TAGS
     return html
@@ -49,7 +49,7 @@ KINDS = [
 
 
 def hostile(kind: type) -> object:
-    """A result whose texts are all hostile."""
+    """Make a result in which every text is hostile."""
     values: dict[str, object] = {}
     for each in fields(kind):
         text = str(each.type)
@@ -215,7 +215,7 @@ def test_a_transaction_is_shown_with_its_state_and_what_it_does_to_each_table(tm
 
 @pytest.fixture
 def formatter(monkeypatch: pytest.MonkeyPatch) -> Formatter:
-    """The formatter of a shell of IPython."""
+    """Return the formatter of an IPython shell."""
     html = Formatter()
     monkeypatch.setitem(sys.modules, "IPython", html.as_module())
     return html

@@ -1,4 +1,4 @@
-"""Equal rows have the same number, others have others: null equals null, NaN is NaN, -0.0 differs from 0.0 as bits."""
+"""Equal rows get the same number, others different ones: null equals null, NaN equals NaN, -0.0 differs from 0.0."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_rows_have_the_same_number_exactly_if_they_are_equal(drawn: tuple[list[s
 
 
 def test_many_columns_of_many_values_do_not_overflow() -> None:
-    """The product of the counts is far beyond 64 bits."""
+    """The product of the distinct counts is far beyond 64 bits."""
     values = [pa.array(np.random.default_rng(seed).permutation(5_000)) for seed in range(8)]
     assert sorted(row_numbers(values).tolist()) == list(range(5_000))
 

@@ -1,7 +1,8 @@
-"""The corpus: tables that other projects publish as test data, with the JVM reference's answers.
+"""The corpus: tables that other projects publish as test data, with the rows that the JVM reference reads.
 
-It is optional: `LAKESCAN_CORPUS` names its folder. `ratchet.json` lists the cases that do not pass yet, each with its
-reason; the list only shrinks. A case the reference itself cannot read is judged here, by the specification.
+The corpus is optional: `LAKESCAN_CORPUS` names its folder. `ratchet.json` lists the cases that do not pass yet, each
+with its reason; the list only shrinks. For a case that the reference itself cannot read, this module records the result
+that the specification demands.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _JUDGED: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "judged
 
 @dataclass(frozen=True)
 class Case:
-    """A table of the corpus."""
+    """One table of the corpus."""
 
     format: str
     id: str
@@ -36,17 +37,17 @@ class Case:
 
     @property
     def expected(self) -> pa.Table | None:
-        """The reference's rows; None where it has none for this table."""
+        """Return the reference's rows, or None if it has none for this table."""
         return pq.read_table(self.folder / self.node["expected"]) if "expected" in self.node else None
 
     @property
     def row_count(self) -> int | None:
-        """How many rows it must have: the reference's count, or the one judged here."""
+        """Return the expected number of rows: the reference's count, or the one recorded here."""
         return self.node.get("row_count") if not self.refused_by_reference else _JUDGED[self.name].get("rows")
 
     @property
     def error(self) -> type[Exception] | None:
-        """The error that reading must raise, where refusing is right."""
+        """Return the error that reading must raise, if the table must be refused."""
         if not self.refused_by_reference:
             return None
         name = _JUDGED[self.name].get("error")
@@ -65,13 +66,13 @@ class Case:
         return {old: str(self.folder / new) for old, new in self.node.get("relocate", {}).items()}
 
     def reason_not_passing(self, engine: str) -> str | None:
-        """Why the case is in the ratchet for an engine ('local' or 'spark'); None where it must pass."""
+        """Return why the ratchet lists the case for an engine ('local' or 'spark'); None if the case must pass."""
         found = _RATCHET[engine].get(self.name)
         return found if found is not None else _RATCHET["both"].get(self.name)
 
 
 def all_cases() -> list[Case]:
-    """Every case of both formats; none where the corpus is absent."""
+    """Return every case of both formats; an empty list without the corpus."""
     root = corpus_folder()
     if root is None:
         return []
@@ -83,5 +84,5 @@ def all_cases() -> list[Case]:
 
 
 def ratchet_names() -> set[str]:
-    """Every case that the ratchet file names."""
+    """Return the names of all cases in the ratchet file."""
     return {name for part in _RATCHET.values() for name in part}

@@ -38,19 +38,19 @@ def scan(case: Case) -> lakescan.Scan:
 
 
 def collected(frame: Any, case: Case) -> pa.Table:
-    """The rows of a data frame. Variants are collected as objects: Spark's Arrow collection refuses null ones."""
+    """Collect a data frame's rows. Variants are collected as objects: Spark's Arrow collection refuses null ones."""
     if "variant" not in frame.schema.json():
         return frame.toArrow()
     expected = case.expected
     if expected is None:  # Spark cannot show every variant that it can carry
-        frame.write.format("noop").mode("overwrite").save()  # reads all rows; metadata may count them
+        frame.write.format("noop").mode("overwrite").save()  # reads all rows; a count may be answered from metadata
         return pa.table({"row": range(frame.count())})
     rows = [plain(row.asDict()) for row in frame.collect()]
     return pa.Table.from_pylist(rows, schema=with_variants_decoded(expected).schema)
 
 
 def plain(value: Any) -> Any:
-    """A collected value, variants as the text of their values, maps as pairs."""
+    """Convert a collected value: variants to the text of their values, maps to pairs."""
     match value:
         case VariantVal():
             return str(value.toPython())
@@ -66,7 +66,7 @@ def plain(value: Any) -> Any:
 
 
 def check(case: Case, engine: str, read: Callable[[], pa.Table]) -> None:
-    """The case passes; or it is in the ratchet and does not: a case that began to pass must leave the list."""
+    """Check that the case passes, or that it fails and the ratchet lists it. A listed case that passes is an error."""
     problem = find_problem(case, read)
     reason = case.reason_not_passing(engine)
     if reason is None:
@@ -78,11 +78,11 @@ def check(case: Case, engine: str, read: Callable[[], pa.Table]) -> None:
 
 
 def find_problem(case: Case, read: Callable[[], pa.Table]) -> str:
-    """What is wrong with what reading gives; empty where it is right."""
+    """Describe how the rows read differ from the expected ones; empty if they agree."""
     expected_error = case.error
     try:
         actual = read()
-    except Exception as error:  # of any kind: it is compared with the one expected
+    except Exception as error:  # any error: it is compared with the expected one
         text = f"{type(error).__name__}: {error}"
         return "" if expected_error is not None and expected_error.__name__ in text else text
     if expected_error is not None:

@@ -1,4 +1,4 @@
-"""Acceptance cases give what they must, or are in the ratchet. Those made here show that the runner tells."""
+"""Acceptance workloads pass, or are in the ratchet. Hand-made workloads check that the runner detects differences."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROWS = pa.table({"id": [1, 2, 3], "part": ["a", "b", "b"]})
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A case without specifications."""
+    """The folder of a case without specifications."""
     table = tmp_path / "one" / "delta"
     write_deltalake(str(table), ROWS.slice(0, 2))
     write_deltalake(str(table), ROWS.slice(2), mode="append")
@@ -46,7 +46,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def specified(root: Path, rows: pa.Table | None = None, **spec: Any) -> str:
-    """The problem of one workload."""
+    """Return the problem of one workload."""
     (root / "one" / "specs").mkdir(exist_ok=True)
     (root / "one" / "specs" / "w.json").write_text(json.dumps(spec))
     if rows is not None:

@@ -1,12 +1,13 @@
-"""Acceptance cases as Delta's kernel runs them: folders of a table and of what reading it must give.
+"""Acceptance workloads of Delta's kernel: each case is a folder with a table and the expected results of reading it.
 
-Two layouts are known. DAT's releases (`reader_tests`): `<case>/delta` and `<case>/expected/<version>/` with
-`table_version_metadata.json` (or `table_content.parquet` alone), where `latest` is the newest version. The "workloads"
+Two layouts are supported. DAT's releases (`reader_tests`): `<case>/delta` and `<case>/expected/<version>/` with
+`table_version_metadata.json` (or only `table_content.parquet`), where `latest` is the newest version. The "workloads"
 of DAT 0.0.4: `<case>/specs/<name>.json`, of the types `read` and `snapshotConstruction`, with
 `<case>/expected/<name>/expected_data/*.parquet`.
 
-The data is a file of a release, in no package registry: `LAKESCAN_WORKLOADS` names the folder where it was unpacked, or
-it is `workloads` in the corpus. `workloads_ratchet.json` lists the cases that do not pass yet, each with its reason.
+The data is a release file and not in any package registry. `LAKESCAN_WORKLOADS` names the folder where it was unpacked;
+the default is `workloads` in the corpus. `workloads_ratchet.json` lists the cases that do not pass yet, each with its
+reason.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ RATCHET: dict[str, str] = json.loads((Path(__file__).parent / "workloads_ratchet
 
 @dataclass(frozen=True)
 class Workload:
-    """One read or snapshot of a table, and what it must give: rows, a protocol and metadata, or an error."""
+    """One read or snapshot of a table, with the expected rows, protocol and metadata, or error."""
 
     name: str
     table: Path
@@ -38,7 +39,9 @@ class Workload:
     expected: Path | None
 
     def problem(self) -> str:
-        """What is wrong with what lakescan gives; empty where it is right. Any error is one that must be expected."""
+        """Describe how lakescan's result differs from the expected one; empty if they agree. Any error counts as
+        expected.
+        """
         try:
             opened = lakescan.table(str(self.table), **self._options())
             found = self._read(opened) if self.spec["type"] == "read" else opened
@@ -49,7 +52,7 @@ class Workload:
         return self._other_rows(found) if isinstance(found, pa.Table) else self._other_metadata(found)
 
     def _options(self) -> dict[str, Any]:
-        """The state to read."""
+        """Return the options that select the version to read."""
         named = {"version": "version_as_of", "timestamp": "timestamp_as_of"}
         return {option: self.spec[key] for key, option in named.items() if self.spec.get(key) is not None}
 
@@ -105,14 +108,14 @@ class Workload:
 
 
 def workloads_folder() -> Path | None:
-    """Where the cases are; None where they are absent."""
+    """Return the folder of the workloads, or None if absent."""
     named, corpus = os.environ.get("LAKESCAN_WORKLOADS"), corpus_folder()
     folder = Path(named) if named else corpus / "workloads" if corpus else None
     return folder if folder is not None and folder.is_dir() else None
 
 
 def workloads_below(root: Path | None) -> list[Workload]:
-    """Every case below a folder, of either layout."""
+    """Return every workload below a folder, of either layout."""
     if root is None:
         return []
     cases = sorted({path.parent for name in ("delta", "specs") for path in root.rglob(name) if path.is_dir()})
@@ -129,7 +132,7 @@ def _specified(case: Path, root: Path) -> Iterator[Workload]:
 
 
 def _versions(case: Path, root: Path) -> Iterator[Workload]:
-    """The versions of a case of DAT's reader tests."""
+    """Yield the versions of a case of DAT's reader tests."""
     if (case / "specs").is_dir():
         return
     for folder in sorted((case / "expected").glob("*")):

@@ -1,4 +1,4 @@
-"""Tables that tests damage."""
+"""Delta tables for tests that damage them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Two commits of three rows each, in two partitions."""
+    """Make a table of two commits with three rows each, in two partitions."""
     for start in (0, 3):
         rows = pa.table({"n": pa.array(range(start, start + 3)), "p": ["x", "x", "y"]})
         write_deltalake(tmp_path / "t", rows, partition_by=["p"], mode="append")
@@ -20,6 +20,6 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def checkpointed(table: Path) -> Path:
-    """The table with a checkpoint: its file."""
+    """Give the table a checkpoint and return its file."""
     DeltaTable(table).create_checkpoint()
     return next((table / "_delta_log").glob("*.checkpoint.parquet"))

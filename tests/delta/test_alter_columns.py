@@ -1,4 +1,4 @@
-"""Changes of a Delta table's columns: what the schema says then, what rows have, and what is refused."""
+"""Changes of a Delta table's columns: the resulting schema and rows, and the refused changes."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ WIDENING = {"delta.enableTypeWidening": "true"}
 
 @pytest.fixture
 def plain(tmp_path: Path) -> lakescan.Table:
-    """Three rows, partitioned by `part`, whose files have columns by their names."""
+    """Make a table of three rows, partitioned by `part`, without column mapping."""
     saved(ROWS, tmp_path / "t", format="delta", partition_by=["part"])
     return lakescan.table(tmp_path / "t")
 
 
 @pytest.fixture
 def mapped(plain: lakescan.Table) -> lakescan.Table:
-    """The same with column mapping, which it was given later."""
+    """The same table after column mapping was enabled."""
     plain.alter().set_properties(MAPPED).commit()
     return plain
 
 
 def rows(table: lakescan.Table) -> list[dict[str, Any]]:
-    """The rows by id, which may have another name."""
+    """Return the rows, sorted by the id column, which may have been renamed."""
     return sorted(table.to_arrow().to_pylist(), key=lambda row: str(next(iter(row.values()))))
 
 
 def fields(table: lakescan.Table) -> dict[str, dict[str, Any]]:
-    """The columns as the schema in the log has them."""
+    """Return the columns as the schema in the log has them."""
     return {each["name"]: each for each in json.loads(state(Path(table.location))[1].schema_string)["fields"]}
 
 
 def refused(table: lakescan.Table, change: Change, *parts: str) -> None:
-    """The change is refused with these parts of a message, and nothing is committed."""
+    """Check that the change is refused with these parts of a message, and that nothing is committed."""
     before = newest(Path(table.location))
     with pytest.raises(lakescan.LakescanError) as error:
         change(table.alter()).commit()
@@ -121,7 +121,7 @@ def test_names_that_files_cannot_have_need_column_mapping(plain: lakescan.Table)
         (lambda t: t.drop_column("f"), ["dropping column f", "'delta.columnMapping.mode'='name'"]),
         (lambda t: t.rename_column("f", "g"), ["renaming column f", "'delta.columnMapping.mode'='name'"]),
         (lambda t: t.drop_column("ff"), ["no column 'ff'", "Did you mean 'f'?"]),
-        (lambda t: t.add_column("s.a.x", "INT"), ["s.a is no struct but integer"]),
+        (lambda t: t.add_column("s.a.x", "INT"), ["s.a is integer, not a struct"]),
         (lambda t: t.add_column("x", "INT", after="none"), ["no column 'none' in the table"]),
         (lambda t: t.change_column("l.key", type="BIGINT"), ["It has element."]),
         (lambda t: t.add_column("x", "UUID"), ["type uuid"]),
@@ -173,8 +173,8 @@ def test_a_column_is_dropped_only_if_it_is_there(mapped: lakescan.Table) -> None
     [
         (lambda t: t.drop_column("part"), "The table is partitioned by it"),
         (lambda t: t.drop_column("s.a").drop_column("s.b"), "It is the last one"),
-        (lambda t: t.drop_column("l.element"), "are not dropped"),
-        (lambda t: t.rename_column("m.key", "k"), "It is no field of a struct"),
+        (lambda t: t.drop_column("l.element"), "cannot be dropped"),
+        (lambda t: t.rename_column("m.key", "k"), "and the key and value of a map, have fixed names"),
         (lambda t: t.rename_column("id", "PART"), "already"),
     ],
 )

@@ -33,7 +33,7 @@ def features(table: lakescan.Table) -> frozenset[str]:
 
 
 def actions(table: lakescan.Table) -> dict[str, Any]:
-    """The newest commit's actions; of several of one name, the last."""
+    """Return the newest commit's actions by name; of several with one name, the last."""
     folder = Path(table.location)
     found: dict[str, Any] = {}
     for line in (folder / "_delta_log" / f"{newest(folder):020d}.json").read_text().splitlines():
@@ -88,7 +88,7 @@ def test_names_are_known_in_any_case_and_others_are_the_users_own(table: lakesca
         ({"delta.columnMapping.maxColumnId": "9"}, ["delta.columnMapping.maxColumnId"]),
         ({"delta.feature.clustering": "supported"}, ["CLUSTER BY"]),
         ({"delta.feature.clusterin": "supported"}, ["Did you mean 'clustering'?"]),
-        ({"delta.feature.icebergCompatV2": "supported"}, ["do not support it"]),
+        ({"delta.feature.icebergCompatV2": "supported"}, ["lakescan does not support it"]),
         ({"delta.feature.deletionVectors": "yes"}, ["it takes supported"]),
         ({"delta.minWriterVersion": "8"}, ["from 1 to 7"]),
         ({"delta.universalFormat.enabledFormats": "iceberg"}, ["delta.universalFormat.enabledFormats"]),
@@ -124,7 +124,7 @@ def test_a_version_of_writers_alone_brings_no_column_mapping(table: lakescan.Tab
 def test_column_mapping_stays(table: lakescan.Table) -> None:
     table.alter().set_properties({"delta.columnMapping.mode": "name"}).commit()
     refused(table, lambda t: t.set_properties({"delta.columnMapping.mode": "none"}), "from 'name' to 'none'")
-    refused(table, lambda t: t.unset_properties("delta.columnMapping.mode"), "under other names")
+    refused(table, lambda t: t.unset_properties("delta.columnMapping.mode"), "under physical names")
     refused(table, lambda t: t.unset_properties("delta.columnMapping.maxColumnId"), "writers need it")
 
 
@@ -223,7 +223,7 @@ def test_clustering_columns_are_domain_metadata(table: lakescan.Table) -> None:
     table.alter().cluster_by().commit()
     assert json.loads(actions(table)["domainMetadata"]["configuration"])["clusteringColumns"] == []
     assert actions(table).keys() == {"commitInfo", "domainMetadata"}
-    refused(table, lambda t: t.drop_feature("clustering"), "it stays")
+    refused(table, lambda t: t.drop_feature("clustering"), "it cannot be dropped")
     refused(table, lambda t: t.drop_feature("domainMetadata"), "'clustering' needs it")
 
 
@@ -250,7 +250,7 @@ def test_a_partitioned_table_is_not_clustered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("appendOnly", "it stays"),
+        ("appendOnly", "it cannot be dropped"),
         ("deletionVector", "Did you mean 'deletionVectors'?"),
         ("rowTracking", "has no feature 'rowTracking'"),
     ],
@@ -276,7 +276,7 @@ SUPPORTED = sorted(each.name for each in FEATURES.values() if Support.WRITE in e
 
 @pytest.mark.parametrize("feature", SUPPORTED)
 def test_a_new_table_takes_the_features_that_alter_table_takes(tmp_path: Path, feature: str) -> None:
-    """By their names in any case, and with the same protocol."""
+    """Feature names match in any case, and the protocol is the same."""
     name, protocols = f"delta.feature.{feature.upper()}", []
     saved(ROWS, tmp_path / "old", format="delta")
     try:

@@ -1,4 +1,4 @@
-"""A change feed tells which rows each version inserted, deleted and updated."""
+"""A change feed has the rows that each version inserted, deleted and updated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Change = tuple[int, str, int]
 
 
 def changes(path: Path | str, where: str = "true", **options: Any) -> list[Change]:
-    """(version, type, id) of each change."""
+    """Return (version, type, id) of each change."""
     scan = lakescan.table(str(path), **{**SETTINGS, **options}).scan().where(where)
     rows = scan.select("_commit_version", "_change_type", "id").to_arrow().to_pylist()
     return sorted((r["_commit_version"], r["_change_type"], r["id"]) for r in rows)
@@ -29,7 +29,7 @@ def changes(path: Path | str, where: str = "true", **options: Any) -> list[Chang
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Partitioned: 0 inserts 1 to 4, 1 updates 2, 2 deletes 3, 3 adds 5 and a column, 4 removes partition b whole."""
+    """Partitioned: 0 inserts 1 to 4, 1 updates 2, 2 deletes 3, 3 adds 5 and a column, 4 removes all of partition b."""
     folder = tmp_path_factory.mktemp("feed") / "t"
     rows = pa.table({"id": [1, 2, 3, 4], "p": ["a", "a", "a", "b"]})
     write_deltalake(folder, rows, partition_by=["p"], configuration=FEED)
@@ -158,7 +158,7 @@ def test_files_that_only_moved_rows_are_no_changes(tmp_path: Path) -> None:
 def test_a_removed_file_of_the_null_partition_may_leave_its_null_out(
     tmp_path: Path, values: dict[str, str] | None
 ) -> None:
-    """Delta's own writer does; an action without any partition values does not say of which partition it was."""
+    """Delta's own writer does that. An action without any partition values does not record the file's partition."""
     folder = tmp_path / "t"
     rows = pa.table({"id": [1, 2], "p": pa.array(["a", None])})
     write_deltalake(folder, rows, partition_by=["p"], configuration=FEED)

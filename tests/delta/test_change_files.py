@@ -1,4 +1,4 @@
-"""Commits that write rows of a Delta table again: its change feed has what changed and no more, and rows keep ids."""
+"""Commits that rewrite rows of a Delta table: the change feed has exactly the changed rows, and rows keep their ids."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ A, B, C, D = (1, "a"), (2, "a"), (3, "b"), (4, None)
 
 
 def made(folder: Path, properties: dict[str, str], by: str | None = None) -> lakescan.Table:
-    """A table with one file of the rows A to D, or one for each partition."""
+    """Make a table with the rows A to D, in one file or in one per partition."""
     more = {} if by is None else {"partition_by": by}
     saved(rows(A, B, C, D), folder, format="delta", properties=properties, **more)
     return lakescan.table(folder)
 
 
 def changes(folder: Path, version: int | None = None) -> list[tuple[str, int]]:
-    """The kind of change and the id of each row that a version, by default the newest, changed."""
+    """Return the kind and the id of each row change of a version, by default the newest."""
     version = newest(folder) if version is None else version
     found = lakescan.table(folder).changes(start=version - 1, end=version).to_arrow()
     return sorted((row["_change_type"], row["id"]) for row in found.to_pylist())
 
 
 def actions(folder: Path, name: str) -> list[dict[str, Any]]:
-    """The actions of a name in the newest commit."""
+    """Return the actions of one name in the newest commit."""
     lines = (folder / "_delta_log" / f"{newest(folder):020d}.json").read_text().splitlines()
     return [json.loads(line)[name] for line in lines if name in json.loads(line)]
 
@@ -58,7 +58,7 @@ def change_files(folder: Path) -> list[Path]:
 
 
 def lineage(folder: Path) -> dict[int, tuple[int, int]]:
-    """Of each row, by its column `id`: its row id, and the version that wrote it."""
+    """Return the row id and the version that wrote it, for each row by its column `id`."""
     found = lakescan.table(folder).scan().select("id", "_row_id", "_row_commit_version").to_arrow().to_pylist()
     return {row["id"]: (row["_row_id"], row["_row_commit_version"]) for row in found}
 
@@ -124,14 +124,14 @@ def test_commits_of_whole_files_need_no_change_files(tmp_path: Path, replace: Ca
 
 def test_an_overwrite_that_finds_no_row_changes_none(tmp_path: Path) -> None:
     saved(rows(A, C), tmp_path, format="delta", properties=FEED)
-    lakescan.table(tmp_path).overwrite(rows(), where="id = 2")  # the file may have it
+    lakescan.table(tmp_path).overwrite(rows(), where="id = 2")  # the file may have the column
     assert changes(tmp_path) == []
     assert not any(each["dataChange"] for name in ("add", "remove") for each in actions(tmp_path, name))
     assert lakescan.table(tmp_path).scan().count() == 2
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Act as another writer, just before the next commit is put."""
+    """Let another writer act just before the next commit is put."""
     real, others = commits.put_commit, [act]
 
     def put(*arguments: Any) -> Any:
@@ -276,7 +276,7 @@ def test_a_column_named_as_those_of_row_tracking_is_not_written_over(tmp_path: P
     assert lakescan.table(tmp_path).to_arrow().to_pylist() == [{"id": 2, name: 8}]
 
 
-Row = tuple[int, int, str | None]  # a number of its own, id and partition
+Row = tuple[int, int, str | None]  # a unique number, id and partition
 SCHEMA = pa.schema([("n", pa.int64()), ("id", pa.int64()), ("part", pa.string())])
 IDENTIFIERS, PARTS = st.integers(0, 3), st.sampled_from(["a", "b", None])
 NEW = st.lists(st.tuples(IDENTIFIERS, PARTS), max_size=4)
@@ -292,7 +292,7 @@ STEPS = st.one_of(
 
 
 class History:
-    """A table with everything that follows rows, and what it should hold."""
+    """A table with all features that follow rows, and its expected content."""
 
     def __init__(self, folder: Path, mapped: bool, partitioned: bool) -> None:
         self.folder, self.partitioned = folder, partitioned
@@ -300,12 +300,12 @@ class History:
         by = {"partition_by": "part"} if partitioned else {}
         saved(SCHEMA.empty_table(), folder, format="delta", properties=properties, **by)
         self.rows: list[Row] = []
-        self.marked: dict[str, set[int]] = {}  # positions that are deleted, by path
+        self.marked: dict[str, set[int]] = {}  # deleted positions, by path
         self.ids: dict[int, tuple[int, int]] = {}
         self.numbers = iter(range(10**6))
 
     def take(self, step: tuple[Any, ...]) -> None:
-        """Take a step, and check what the table and its changes have to say of it."""
+        """Take a step, then check the table and its change feed."""
         before, version = set(self.rows), newest(self.folder)
         getattr(self, f"_{step[0]}")(*step[1:])
         table = lakescan.table(self.folder)
@@ -359,19 +359,19 @@ class History:
         self.rows = new
 
     def _delete(self, number: int) -> None:
-        """Delete rows as another writer, by inline vectors."""
+        """Delete rows as another writer would, by inline deletion vectors."""
         if paths := self._found(number):
             commit_vectors(self.folder, {path: inline_vector(sorted(self.marked[path])) for path in paths})
         self.rows = [row for row in self.rows if row[1] != number]
 
     def _mark(self, number: int) -> None:
-        """Delete rows by vectors that are written here."""
+        """Delete rows by deletion vectors that lakescan writes."""
         if self._found(number):
             delete(target_of(self.folder), f"id = {number}")
         self.rows = [row for row in self.rows if row[1] != number]
 
     def _found(self, number: int) -> set[str]:
-        """The files with rows of this id, whose positions are noted as deleted."""
+        """Return the files with rows of this id, and record the positions of these rows as deleted."""
         hits = lakescan.table(self.folder).scan().where(f"id = {number}").select("_file", "_pos").to_arrow().to_pylist()
         for row in hits:
             self.marked.setdefault(row["_file"].rpartition(f"{self.folder}/")[2], set()).add(row["_pos"])

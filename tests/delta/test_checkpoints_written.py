@@ -1,4 +1,4 @@
-"""A checkpoint that is written holds its version whole: readers need nothing of the log before it."""
+"""A written checkpoint holds its whole version: readers need no earlier log file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def checkpoint(table: Path, now: datetime = NOW) -> WrittenCheckpoint:
 
 
 def actions(result: WrittenCheckpoint, name: str) -> list[dict[str, Any]]:
-    """The actions of one name in a checkpoint and its sidecars."""
+    """Return the actions of one name in a checkpoint and its sidecars."""
     folder = Path(result.location).parent
     top = pq.read_table(result.location).to_pylist(maps_as_pydicts="strict")
     sidecars = [folder / "_sidecars" / row["sidecar"]["path"] for row in top if row.get("sidecar")]
@@ -322,7 +322,7 @@ def test_tables_of_other_projects_are_read_from_the_checkpoint_alone(tmp_path: P
     protocol, metadata, files = state(tmp_path / "t")
     assert (protocol, metadata) == before[:2]
     with_texts = metadata.properties.json_stats
-    if not with_texts:  # what the texts say is lost
+    if not with_texts:  # the values of the texts are lost
         lost = {"stats": None, "record_count": None}
         files, before = [row | lost for row in files], (*before[:2], [row | lost for row in before[2]])
     assert files == before[2]

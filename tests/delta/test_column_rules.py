@@ -1,4 +1,4 @@
-"""New rows obey what a Delta table declares: constraints, generated columns, defaults, ids, lengths of texts."""
+"""New rows obey a Delta table's declarations: constraints, generated columns, defaults, ids, text lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits to Delta logs: their text, and what happens if another writer's commit came first.
+"""Commits to Delta logs: their text, and conflicts with concurrent commits.
 
 The matrix is that of Delta on Spark ("Concurrency control"), where changes of metadata conflict with everything.
 """
@@ -65,7 +65,7 @@ def _without_nulls(action: dict[str, Any] | None) -> dict[str, Any] | None:
     return None if action is None else {name: value for name, value in action.items() if value is not None}
 
 
-# A table has the rows (1, a), (2, a), (3, b) in a file each, partitioned by `part`. Both writers open it, and then one
+# A table has the rows (1, a), (2, a), (3, b), one file per row, partitioned by `part`. Both writers open it, then one
 # commits before the other.
 Write = Callable[[Target], object]
 
@@ -148,7 +148,7 @@ def test_a_commit_is_rebased_on_those_that_do_not_conflict(other: str, own: str,
         WRITES[own](second)
         ids = AFTER[own](ids)
     else:
-        with pytest.raises(lakescan.CommitConflict, match="which another writer committed meanwhile"):
+        with pytest.raises(lakescan.CommitConflict, match="the concurrent commit of version"):
             WRITES[own](second)
     assert sorted(lakescan.table(path).scan().to_arrow()["id"].to_pylist()) == sorted(ids)
     assert sorted(deltalake.DeltaTable(path).to_pyarrow_table()["id"].to_pylist()) == sorted(ids)
@@ -162,7 +162,7 @@ def test_a_conflict_names_the_commit_and_what_both_touched(tmp_path: Path) -> No
     with pytest.raises(lakescan.CommitConflict) as raised:
         target.rewrite(removed, [])
     said = str(raised.value)
-    assert "version 2 (WRITE), which another writer committed meanwhile, removed or changed" in said
+    assert "the concurrent commit of version 2 (WRITE) removed or changed" in said
     assert removed[0].location.removeprefix("file://") in said
 
 
@@ -192,7 +192,7 @@ def test_rows_of_tables_with_row_tracking_have_ids_of_their_own(tmp_path: Path) 
     first, second = table._target(WriteOptions()), table._target(WriteOptions())
     _ = second.scan.snapshot
     append(first)
-    append(second)  # is rebased: its ids follow those of the first
+    append(second)  # is rebased: its ids follow those of the first commit
     ids = [actions_of(tmp_path, version, "add")[0]["baseRowId"] for version in (1, 2, 3)]
     marks = [json.loads(actions_of(tmp_path, v, "domainMetadata")[0]["configuration"]) for v in (1, 2, 3)]
     assert ids == [0, 2, 3]
@@ -243,7 +243,7 @@ def test_new_columns_do_not_replace_those_of_rows_added_meanwhile(tmp_path: Path
     other = TableDefinition(assign_ids(target.writes.columns_for(pa.schema([("other", pa.string())]))))
     lakescan.table(tmp_path).append(rows((1, "a")))
     with pytest.raises(lakescan.CommitConflict, match="whose rows this commit may depend on"):
-        target.with_schema(other).replace_all([], [])  # there was nothing to remove
+        target.with_schema(other).replace_all([], [])  # the first commit had nothing to remove
     assert lakescan.table(tmp_path).to_arrow().to_pylist() == [{"id": 1, "part": "a"}]
 
 
@@ -310,7 +310,7 @@ def test_properties_of_users_do_not_replace_what_delta_says_of_a_commit(tmp_path
     saved(rows((1, "a")), tmp_path, format="delta")
     table = lakescan.table(tmp_path)
     for name in ("inCommitTimestamp", "isBlindAppend", "txnId"):
-        with pytest.raises(lakescan.InvalidOption, match=f"snapshot-property.{name}: Delta's commits have"):
+        with pytest.raises(lakescan.InvalidOption, match=f"snapshot-property.{name}: Delta's commits already have"):
             table.append(rows((2, "a")), **{f"snapshot-property.{name}": "x"})
     table.append(rows((2, "a")), **{"snapshot-property.job.name": "nightly"})
     assert actions_of(tmp_path, 2, "commitInfo")[0]["job.name"] == "nightly"
@@ -360,7 +360,7 @@ def test_a_constraint_keeps_its_columns(tmp_path: Path) -> None:
 
 
 def test_a_commit_that_is_made_while_others_are_looked_up_is_checked_as_well(tmp_path: Path) -> None:
-    """Of three commits since, the look for the second came too early, and that for the third did not."""
+    """Three concurrent commits: the lookup of the second came too early, the lookup of the third did not."""
     saved(rows((1, "a")), tmp_path, format="delta", partition_by="part")
     target = lakescan.table(tmp_path)._target(WriteOptions())
     read = target.scan.snapshot.id
@@ -387,7 +387,7 @@ def _checkpointed(folder: Path, value: int) -> None:
 
 
 def _rows_after(change: Callable[[], object]) -> pa.RecordBatchReader:
-    """Rows that are read once the table is open, after a change of somebody else."""
+    """Return rows that are read after the table is opened and after another writer's change."""
     rows = pa.table({"n": [2]})
 
     def batches() -> Iterator[pa.RecordBatch]:

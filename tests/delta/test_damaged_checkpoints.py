@@ -1,4 +1,4 @@
-"""Checkpoints that are damaged are refused; what only points to them, or says nothing of rows, fails no read."""
+"""Damaged checkpoints are refused. A damaged pointer to one, or damage outside the rows, fails no read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UUID = "3a0d65cd-4056-49b8-937b-95f9e3ee90e5"
 
 
 def with_add(file: Path, change: Callable[[pa.StructArray], pa.Array | None]) -> None:
-    """Change the column of adds of a checkpoint; None takes it out."""
+    """Change the column of adds in a checkpoint; None removes it."""
     rows = pq.read_table(file)
     changed = change(rows["add"].combine_chunks())
     at = rows.schema.get_field_index("add")
@@ -38,14 +38,14 @@ def with_add(file: Path, change: Callable[[pa.StructArray], pa.Array | None]) ->
 
 
 def member(adds: pa.StructArray, name: str, value: Callable[[pa.Array], pa.Array]) -> pa.StructArray:
-    """The adds with another value of a member."""
+    """Return the adds with another value of a member."""
     fields = {f.name: pc.struct_field(adds, f.name) for f in adds.type}
     fields[name] = value(fields[name])
     return pa.StructArray.from_arrays(list(fields.values()), names=list(fields), mask=adds.is_null())
 
 
 def with_member(adds: pa.StructArray, name: str, values: pa.Array) -> pa.StructArray:
-    """The adds with one more member."""
+    """Return the adds with one more member."""
     fields = {**{f.name: pc.struct_field(adds, f.name) for f in adds.type}, name: values}
     return pa.StructArray.from_arrays(list(fields.values()), names=list(fields), mask=adds.is_null())
 
@@ -72,20 +72,20 @@ def test_a_checkpoint_of_other_columns_is_refused(
 
 
 def in_two_parts(checkpoint: Path) -> tuple[Path, Path]:
-    """The checkpoint in two parts: of other actions, which has no column of files, and of files."""
+    """Split the checkpoint into a part of files and a part of other actions, which has no column of files."""
     rows = pq.read_table(checkpoint)
     first, second = (checkpoint.with_name(f"{1:020d}.checkpoint.{n:010d}.{2:010d}.parquet") for n in (1, 2))
     pq.write_table(rows.filter(rows["add"].is_null()).drop_columns(["add", "remove"]), first)
     pq.write_table(rows.filter(rows["add"].is_valid()).select(["add"]), second)
     checkpoint.unlink()
     (checkpoint.parent / "_last_checkpoint").write_text('{"version": 1, "size": 6, "parts": 2}')
-    for number in (0, 1):  # so that nothing but the checkpoint says what there is
+    for number in (0, 1):  # so that only the checkpoint has the state
         (checkpoint.parent / f"{number:020d}.json").unlink()
     return first, second
 
 
 def test_a_part_of_a_checkpoint_needs_no_column_of_files(checkpointed: Path) -> None:
-    """A Delta kernel's table has such parts (`parquet_row_group_skipping`)."""
+    """A test table of the Delta kernel has such parts (`parquet_row_group_skipping`)."""
     in_two_parts(checkpointed)
     table = lakescan.table(checkpointed.parents[1])
     assert read(checkpointed.parents[1]) == [0, 1, 2, 3, 4, 5]
@@ -157,7 +157,7 @@ def test_a_checkpoint_that_says_more_rows_than_its_bytes_can_hold_is_refused(tmp
 
 
 def v2_checkpoint(table: Path, *more: dict[str, Any]) -> Path:
-    """A JSON checkpoint of version 1 in the place of all commits up to it."""
+    """Replace all commits up to version 1 by a JSON checkpoint of it."""
     lines = [json.loads(line) for v in (0, 1) for line in commit_file(table, v).read_text().splitlines()]
     kept = [line for line in lines if "commitInfo" not in line]
     file = table / "_delta_log" / f"{1:020d}.checkpoint.{UUID}.json"
@@ -225,7 +225,7 @@ def test_a_pointer_with_a_right_checksum_says_how_many_files_its_checkpoint_has(
     pointer.write_text(json.dumps({**node, "checksum": checksum}))
     with pytest.raises(CorruptMetadata, match=r"has 4 add actions, but _last_checkpoint, .* counts 3"):
         read(checkpointed.parents[1])
-    pointer.write_text(json.dumps({**node, "checksum": "0" * 32}))  # a damaged pointer says nothing
+    pointer.write_text(json.dumps({**node, "checksum": "0" * 32}))  # a damaged pointer is ignored
     assert read(checkpointed.parents[1]) == [0, 1, 2, 3, 4, 5]
 
 
@@ -243,7 +243,7 @@ def test_a_stray_part_of_a_huge_checkpoint_does_not_count(table: Path) -> None:
     assert read(table) == [0, 1, 2, 3, 4, 5]
 
 
-# What says nothing of rows fails no read
+# Damage outside the rows fails no read
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_damaged_statistics_fail_no_read(table: Path, stats: Any) -> None:
 def test_a_vector_that_deletes_more_than_the_file_has_is_looked_at_before_rows_are_counted(table: Path) -> None:
     vector = {**VECTOR, "cardinality": 99}
     rewrite(commit_file(table, 1), change_action("add", "deletionVector", vector))
-    with pytest.raises(StorageError):  # the vector's file, which the metadata alone would not need
+    with pytest.raises(StorageError):  # the vector's file, which a read of metadata would not need
         lakescan.table(table).scan().count()
 
 

@@ -1,4 +1,4 @@
-"""Commits that are damaged are refused, with file and line: no row is lost, made up, or brought back in silence."""
+"""Damaged commits are refused with file and line: no row is lost, invented or restored silently."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_whatever_an_action_holds_it_is_read_or_refused(name: str, changes: dict
 
 
 def read_or_refused(method: Callable[[list[LogText]], pa.Table], commit: LogText) -> pa.Table | None:
-    """What a method reads of a commit of one line; None where it is refused in words that name the place."""
+    """Return the rows that a method reads from a one-line commit; None if it refuses the commit and names the file."""
     try:
         return method([commit])
     except CorruptMetadata as error:
@@ -153,7 +153,7 @@ def read_or_refused(method: Callable[[list[LogText]], pa.Table], commit: LogText
         return None
 
 
-# What live files must say
+# Required members of live files
 
 
 @pytest.mark.parametrize("values", [MISSING, None, {}, {"q": "x"}])

@@ -1,4 +1,4 @@
-"""A protocol, metadata or schema that is damaged is refused, with file and line; what is merely unknown, by name."""
+"""A damaged protocol, metadata or schema is refused with file and line; unknown features are refused by name."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_version_has_one_protocol_and_one_metadata(table: Path, name: str) -> 
         lines.append(copy.deepcopy(next(line for line in lines if name in line)))
 
     rewrite(commit_file(table, 0), twice)
-    assert read(table) == [0, 1, 2, 3, 4, 5]  # the same line twice says the same
+    assert read(table) == [0, 1, 2, 3, 4, 5]  # a repeated line changes nothing
     other = {"protocol": {"minReaderVersion": 2}, "metaData": {"schemaString": '{"type":"struct","fields":[]}'}}[name]
     rewrite(commit_file(table, 0), lambda lines: lines[-1][name].update(other))
     with pytest.raises(CorruptMetadata, match=rf"a second {name} action"):
@@ -214,7 +214,7 @@ def test_the_mode_of_column_mapping_is_known_in_any_case(table: Path, mode: str)
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_physical_names_without_a_mode_of_column_mapping_are_refused(nested: bool) -> None:
-    """The columns would be looked for by names that no file has, and be null."""
+    """The columns would be read by physical names that no file has, and would be null."""
 
     def metadata(physical: str, **configuration: str) -> Metadata:
         inner = field("a", id=1, physical=physical)
@@ -225,6 +225,6 @@ def test_physical_names_without_a_mode_of_column_mapping_are_refused(nested: boo
     most = {"delta.columnMapping.maxColumnId": "2"}
     with pytest.raises(CorruptMetadata, match=r'^0\.json, line 1: column "a" .*columnMapping\.mode is not'):
         metadata("col-1", **most).schema()
-    metadata("a", **most).schema()  # a table that got its mapping later keeps its names
+    metadata("a", **most).schema()  # a table that enabled column mapping later keeps its physical names
     metadata("col-1", **most, **{"delta.columnMapping.mode": "none"}).schema()
     metadata("col-1").schema()  # copied from another table's schema

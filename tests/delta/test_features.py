@@ -1,4 +1,4 @@
-"""The list of table features: what is done with tables that have one, and which version or property brings it."""
+"""Table features: how lakescan treats tables that have them, and the versions or properties that enable them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_older_writer_versions_imply_features_as_the_protocol_says() -> None:
     ],
 )
 def test_a_protocol_is_the_weakest_that_has_its_features(names: tuple[str, ...], versions: tuple[int, int]) -> None:
-    """As Delta on Spark normalises them (`Protocol.normalized`)."""
+    """Delta on Spark normalizes them in the same way (`Protocol.normalized`)."""
     found = Protocol.weakest(names)
     assert (found.min_reader_version, found.min_writer_version) == versions
     assert found.features == set(names)

@@ -1,4 +1,4 @@
-"""A table that is opened again reads only newer commits, and is in the state that its whole log says."""
+"""Reopening a table reads only newer commits, and gives the same state as replaying the whole log."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable
 
 
 class Log:
-    """A Delta log whose data files are not there."""
+    """A Delta log without data files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.version = folder, -1
         self.live: set[str] = set()
 
     def replace(self, table: int) -> None:
-        """Another table in the same folder."""
+        """Replace the table by another one in the same folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.version, self.live = -1, set()
         (self.folder / "_delta_log").mkdir(parents=True)
@@ -49,7 +49,7 @@ class Log:
         return [name for name, _ in self.files(version)]
 
     def files(self, version: int | None = None) -> list[tuple[str, int | None]]:
-        """The names of the live files, and how many rows are recorded of each."""
+        """Return the names of the live files, and their recorded row counts."""
         table = lakescan.table(str(self.folder), **({} if version is None else {"version_as_of": version}))
         files = table.scan().plan().files
         names = [path.rpartition("/")[2] for path in files["path"].to_pylist()]
@@ -62,7 +62,7 @@ def _metadata(table: int, owner: str) -> dict[str, Any]:
     return {"metaData": {"id": str(table), **members}}
 
 
-# Statistics as some writers have them: none, with the number of rows in front, or not.
+# Statistics as different writers record them: none, with the row count first, or with it elsewhere.
 _STATS = {"a": '{"numRecords":1}', "b": '{"tightBounds":true,"numRecords":2}', "c%20d": None}
 _RECORDS = {"a": 1, "b": 2}
 
@@ -120,7 +120,7 @@ def test_any_history_read_step_by_step_is_what_the_whole_log_says(
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the files of logs that were read."""
+    """Record the names of the log files that are read."""
     names: list[str] = []
     one = Storage.read
 

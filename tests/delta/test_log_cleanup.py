@@ -1,4 +1,4 @@
-"""Expired commits are removed up to a checkpoint that can be read; later versions lose nothing."""
+"""Log cleanup removes expired commits up to a readable checkpoint; later versions stay complete."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def log(table: Path) -> list[str]:
 
 
 def made_at(table: Path, version: int, time: datetime) -> None:
-    """Set the time of all files of a version, and of all sidecars that are newer."""
+    """Set the time of all files of a version, and of all newer sidecars."""
     for file in (table / "_delta_log").rglob("*"):
         if file.name.startswith(f"{version:020d}."):
             os.utime(file, (time.timestamp(), time.timestamp()))
@@ -44,7 +44,7 @@ def table(
     properties: dict[str, str] | None = None,
     features: tuple[str, ...] = (),
 ) -> Path:
-    """A table with a commit of one file at each time, and checkpoints of some versions."""
+    """Make a table with one commit of one file at each time, and checkpoints of some versions."""
     for version, time in enumerate(times):
         first = created({"n": "long"}, (), {**KEEP, **(properties or {})}, features) if not version else []
         info = {"commitInfo": {"inCommitTimestamp": to_millis(time)}}

@@ -1,4 +1,4 @@
-"""A version is a checkpoint and the commits after it, without gaps."""
+"""A version's log segment is a checkpoint and the commits after it, without gaps."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_more_commits_than_are_looked_up_at_once_are_found_although_that_of_the_
 
 
 class ListsWhole(Storage):
-    """A store that takes the name from which to list for a hint: it lists a folder whole, or in another order."""
+    """A store that treats the start-after name as a hint: it lists the whole folder, or lists it in another order."""
 
     in_order = True
 

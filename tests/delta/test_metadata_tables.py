@@ -1,4 +1,4 @@
-"""`history`, `detail` and `files` of Delta tables; row tracking; checksums that disagree are reported."""
+"""`history`, `detail` and `files` of Delta tables; row tracking; mismatching checksums are reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.rows import differences
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two files in two partitions, of two commits; a row of the first deleted by a third."""
+    """Make a table of two files in two partitions by two commits; a third commit deletes one row of the first file."""
     folder = tmp_path_factory.mktemp("tables") / "t"
     for name in ("a", "b"):
         rows = pa.table({"id": [1, 2, 3], "p": [name] * 3})
@@ -158,7 +158,7 @@ def test_a_checksum_that_disagrees_is_reported(
 
 
 def test_rows_keep_their_ids_and_versions_where_they_are_tracked(tmp_path: Path) -> None:
-    """A file without materialized ids counts from its base; one that has them keeps them where they are not null."""
+    """Without materialized ids, a file's rows count from its base id. Materialized ids apply unless null."""
     folder = tmp_path / "t"
     write_deltalake(folder, pa.table({"id": [1, 2, 3]}))
     log = folder / "_delta_log" / f"{0:020d}.json"

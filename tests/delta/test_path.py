@@ -1,4 +1,4 @@
-"""A path may ask for a version, a time or a partition; what is wrong with one is said plainly."""
+"""A path can select a version, a time or a partition; errors in it are reported plainly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import lakescan
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Two versions, partitioned by a text, a date and a null of each; its folder's name has an @ in it."""
+    """Make a table of two versions, partitioned by a text and a date, with nulls; the folder's name contains an @."""
     folder = str(tmp_path_factory.mktemp("paths") / "plain@v1")
     for start in (0, 10):
         rows = pa.table(

@@ -1,4 +1,4 @@
-"""A recorded bound holds for every row, whatever its writer lost: digits, fractions of a second, the ends of texts."""
+"""A recorded bound holds for every row, even if its writer lost digits, fractions of a second or the ends of texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read(kind: t.Type, lower: str, upper: str, more: str = "") -> ColumnStats:
-    """What is believed of bounds that a file's statistics have as these JSON texts."""
+    """Return the bounds that lakescan derives from these JSON texts in a file's statistics."""
     schema = Schema((t.Field(1, "x", kind),))
     text = f'{{"numRecords": 2, "minValues": {{"x": {lower}}}, "maxValues": {{"x": {upper}}}{more}}}'
     return FileStats(pa.chunked_array([[text]], pa.string()), None, schema, schema.fields).columns()[1]
@@ -36,7 +36,7 @@ def ends(found: ColumnStats) -> tuple[Any, Any]:
 
 @st.composite
 def decimals(draw: st.DrawFn) -> tuple[int, int, list[int]]:
-    """Precision, scale, and unscaled values of as many digits."""
+    """Draw a precision, a scale, and unscaled values of at most that many digits."""
     precision = draw(st.integers(1, 38))
     scale = draw(st.integers(0, precision))
     most = 10 ** draw(st.integers(1, precision)) - 1
@@ -45,7 +45,7 @@ def decimals(draw: st.DrawFn) -> tuple[int, int, list[int]]:
 
 
 def as_deltalake_writes(unscaled: int, scale: int) -> str:
-    """A double; a whole number of 64 bits, which is cut to the greatest there is, where there is no scale."""
+    """Return the text as deltalake writes it: a double, or, without a scale, a whole number clipped to 64 bits."""
     number = float(unscaled) / 10.0**scale
     return repr(number) if scale else str(max(-(2**63), min(2**63 - 1, round(number))))
 
@@ -133,7 +133,7 @@ def test_times_lie_within_bounds_that_were_cut_to_milliseconds(cut: Any, some: l
 
 
 def test_an_old_instant_may_be_off_by_the_seconds_that_its_offset_was_printed_without() -> None:
-    """Los Angeles had -07:52:58 before 1883, which Spark prints as -07:52."""
+    """Los Angeles had the offset -07:52:58 before 1883, which Spark prints as -07:52."""
     true = datetime(1850, 1, 1, tzinfo=UTC)
     printed = '"1849-12-31T16:07:02.000-07:52"'
     lower, upper = ends(read(t.Timestamp("us", zoned=True), printed, printed))
@@ -141,7 +141,7 @@ def test_an_old_instant_may_be_off_by_the_seconds_that_its_offset_was_printed_wi
 
 
 def test_an_instant_without_an_offset_says_nothing() -> None:
-    """It may be of any time zone; a time of a wall clock has none."""
+    """It may be in any time zone. A wall-clock time has no offset."""
     text = '"2026-01-01T00:00:00.000"'
     assert ends(read(t.Timestamp("us", zoned=True), text, text)) == (None, None)
     assert ends(read(t.Timestamp("us", zoned=False), text, text))[0] == datetime(2026, 1, 1)
@@ -167,7 +167,7 @@ def test_a_cut_text_lies_below_its_bound_whatever_was_cut(tie_breaker: str, pref
 
 
 def test_half_of_a_character_before_a_tie_breaker_is_a_question_mark() -> None:
-    """Older writers cut UTF-16 between the halves of an emoji."""
+    """Older writers cut UTF-16 text between the two halves of an emoji."""
     upper = ends(read(t.STRING, '""', json.dumps("ab?\ufffd")))[1]
     assert upper >= "ab\U0001f600"
 
@@ -194,7 +194,7 @@ def test_bounds_of_types_that_json_loses_are_no_values(kind: t.Type) -> None:
 
 
 def test_checkpoints_have_what_json_lost_as_their_own_types() -> None:
-    """`stats_parsed` is made from the JSON: a decimal there may have been a double, too."""
+    """`stats_parsed` is computed from the JSON, so a decimal in it may have been a double, too."""
     schema = Schema((t.Field(1, "x", t.Decimal(20, 2)),))
     recorded = pa.array([Decimal("12345678901234568.00")], pa.decimal128(20, 2))
     bounds = pa.StructArray.from_arrays([recorded], ["x"])

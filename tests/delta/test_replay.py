@@ -52,7 +52,7 @@ def live(parts: list[pa.Table]) -> set[tuple[str, str | None]]:
 
 
 def replayed(commits: list[list[dict[str, Any]]]) -> set[tuple[str, str | None]]:
-    """The protocol's words, one action at a time."""
+    """Replay the log as the protocol describes it, one action at a time."""
     state: set[tuple[str, str | None]] = set()
     for actions in commits:
         for action in sorted(actions, key=lambda a: "add" in a):
@@ -147,7 +147,7 @@ def test_paths_are_uris_relative_to_the_table_or_absolute() -> None:
 
 
 def with_a_blank_line(text: LogText) -> LogText:
-    """The same actions, as a text that only the plain parser takes."""
+    """Return the same actions as a text that only the plain parser accepts."""
     return LogText(text.location, b"\n" + text.content, text.version)
 
 

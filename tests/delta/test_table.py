@@ -1,4 +1,4 @@
-"""Delta tables, read in process: the demo's table, time travel, features, vectors."""
+"""Delta tables, read in process: the demo's table, time travel, features, deletion vectors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DAYS = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
 
 @pytest.fixture
 def numbers(tmp_path: Path) -> Path:
-    """Three commits, one a day: {1, 2}, then 3, then 4."""
+    """Make three commits, one a day: {1, 2}, then 3, then 4."""
     for rows, day in zip(([1, 2], [3], [4]), DAYS, strict=True):
         write_deltalake(str(tmp_path), pa.table({"n": rows}), mode="append")
         newest = max((tmp_path / "_delta_log").glob("*.json"))
@@ -211,7 +211,7 @@ WIDENED = [
 
 @pytest.mark.parametrize(("old", "new", "stored", "value"), WIDENED, ids=lambda v: str(v))
 def test_a_widened_type_is_read_everywhere(tmp_path: Path, old: str, new: str, stored: pa.DataType, value: Any) -> None:
-    """As a column, in a struct, in a list, as a map's value, and as a partition value; filtered by statistics too."""
+    """As a column, in a struct, in a list, as a map's value and as a partition value; also filtered by statistics."""
     nested = {"type": "struct", "fields": [field("x", new)]}
     listed = {"type": "array", "elementType": new, "containsNull": True}
     mapped = {"type": "map", "keyType": "string", "valueType": new, "valueContainsNull": True}
@@ -243,7 +243,7 @@ def field(name: str, kind: Any) -> dict[str, Any]:
 def handmade(
     folder: Path, fields: list[dict[str, Any]], rows: pa.Table, partition: dict[str, str], stats: dict[str, Any]
 ) -> str:
-    """A table of one file, with any schema."""
+    """Make a table of one file with any schema."""
     (folder / "_delta_log").mkdir(parents=True)
     pq.write_table(rows, folder / "f.parquet")
     features = ["typeWidening", "timestampNtz"]
@@ -269,7 +269,7 @@ def handmade(
         ("{} > 'ab'", False),
         ("{} = 'abcdef'", False),
         ("{} < 'ab   z'", True),
-        ("{} < 'ab    \t'", False),  # a tab sorts before the spaces that stand for it
+        ("{} < 'ab    \t'", False),  # a tab sorts before the padding spaces
         ("{} > 'ab    \t'", True),
         ("{} like 'ab'", False),
         ("{} like 'ab   '", True),
@@ -277,7 +277,7 @@ def handmade(
     ],
 )
 def test_texts_of_char_are_padded_as_spark_reads_them(tmp_path: Path, condition: str, found: bool) -> None:
-    """Whatever their writer stored: bounds and partition values may be of texts without spaces at the end."""
+    """Whatever their writer stored: bounds and partition values may lack the trailing spaces."""
     char = {"metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}}
     inner = {"type": "struct", "fields": [field("x", "string") | char]}
     fields = [field("c", "string") | char, field("s", inner), field("p", "string") | char]

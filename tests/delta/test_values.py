@@ -1,4 +1,4 @@
-"""Partition values, statistics and descriptors are what the protocol's text says."""
+"""Partition values, statistics and descriptors are decoded as the protocol specifies."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_base85_survives(data: bytes) -> None:
 
 
 def padded_z85(data: bytes) -> str:
-    """As Rust's library for Z85 encodes bytes that are no multiple of four: `#` in front of the last group."""
+    """Encode bytes as Rust's Z85 library does: if the last group is not full, `#` precedes it."""
     whole, rest = data[: len(data) // 4 * 4], data[len(data) // 4 * 4 :]
     last = encode_z85(bytes(4 - len(rest)) + rest)[4 - len(rest) :] if rest else ""
     return encode_z85(whole) + ("#" * (4 - len(rest)) + last if rest else "")
@@ -160,7 +160,7 @@ def test_base85_that_is_padded_by_its_last_group_is_decoded(data: bytes) -> None
 
 
 def test_an_inline_vector_of_a_table_of_deltas_kernel_is_decoded() -> None:
-    """Of `cdf-table-with-dv`: the vector of version 5 deletes row 3."""
+    """From `cdf-table-with-dv`: the vector of version 5 deletes row 3."""
     assert decode_z85(b"^Bg9^0rr910000000000iXQKl0rr91000005c8Xg##093")[-2:] == b"\x03\x00"
 
 

@@ -1,4 +1,4 @@
-"""Deletion vectors that are written delete the rows that they are asked to, and those that were deleted before."""
+"""Written deletion vectors delete the requested rows, and the rows that were already deleted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROWS = 20
 
 
 def table(folder: Path, names: tuple[str, ...] = ("a", "b")) -> Path:
-    """A table of files with `ROWS` rows each, numbered on."""
+    """Make a table of files with `ROWS` rows each, numbered consecutively."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for number, name in enumerate(names):
@@ -57,7 +57,7 @@ def write(
 
 
 def base(folder: Path, positions: dict[str, list[int]]) -> tuple[FileTable, list[BitMap64]]:
-    """The files with these names, and the positions of each."""
+    """Return the files with these names, and the positions for each."""
     table = lakescan.table(folder).scan().plan().table
     names = [path.rsplit("/", 1)[-1] for path in table.files["path"].to_pylist()]
     return table.take(pa.array([names.index(name) for name in positions])), [BitMap64(p) for p in positions.values()]
@@ -168,7 +168,7 @@ def test_a_row_that_does_not_exist_is_refused_before_anything_is_written(tmp_pat
 def test_a_file_with_more_rows_than_the_log_says_is_not_emptied(tmp_path: Path) -> None:
     log = table(tmp_path) / "_delta_log" / f"{0:020d}.json"
     log.write_text(log.read_text().replace('numRecords\\":20', 'numRecords\\":19'))
-    with pytest.raises(CorruptData, match="has 20 rows, but the table's metadata says 19"):
+    with pytest.raises(CorruptData, match="has 20 rows, but the table's metadata records 19"):
         write(tmp_path, {"a": list(range(19))})
     assert not list(tmp_path.glob("*.bin"))
 

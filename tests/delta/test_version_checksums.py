@@ -1,4 +1,4 @@
-"""A version's checksum counts what its state holds; where that does not follow, there is none."""
+"""A version's checksum counts the content of its state; it is left out if the counts cannot be derived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a log are published whole: a reader sees all of a file, or the one that was there before."""
+"""Log files are published atomically: a reader sees the whole new file or the previous one."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Run the laws that compare two ways to one answer, again and again with new seeds.
+"""Run the laws that compare two ways to compute one answer, repeatedly with new seeds.
 
-python -m tests.differential --minutes 30                all laws in process, in rounds until the time is over
-python -m tests.differential --minutes 30 --spark        those on Spark, too
-python -m tests.differential --seed 17 --rounds 1        one round again
+python -m tests.differential --minutes 30 all laws in process, in rounds until the time is over python -m
+tests.differential --minutes 30 --spark those on Spark, too python -m tests.differential --seed 17 --rounds 1 one round
+again
 
-The seed of each round is printed before it. The damaged tables of `tests.fuzz` are read with the same seed, a share of
-each round. What fails is printed by pytest; the exit code says whether anything did.
+Each round prints its seed first. A share of each round reads the damaged tables of `tests.fuzz` with the same seed.
+pytest prints the failures; the exit code is 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# The pairs and where their laws are.
+# The pairs and the test files with their laws.
 LAWS = {
     "statements and queries, DuckDB's rows": ("tests/differential", "tests/statements/rows/test_laws.py"),
     "what scans are told of a query, whole tables": ("tests/statements/select/test_pushdown_law.py",),
@@ -52,7 +52,7 @@ _COUNT = re.compile(r"(\d+) (passed|failed|error)")
 
 
 def main() -> int:
-    """Run rounds; the exit code."""
+    """Run rounds and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--rounds", type=int, default=0, help="at most so many; 0 for no end but the time's")
@@ -67,7 +67,7 @@ def main() -> int:
         number += 1
         print(f"round {number}: --seed {seed}", flush=True)
         paths = [path for files in LAWS.values() for path in files] + list(ON_SPARK if given.spark else ())
-        random.Random(seed).shuffle(paths)  # the last round is cut short: each time at another law
+        random.Random(seed).shuffle(paths)  # the last round is cut short, each time at another law
         for path in paths:
             if time.monotonic() >= end:
                 break
@@ -84,17 +84,17 @@ def main() -> int:
 
 
 def cut_short(marks: bytes) -> dict[str, int]:
-    """What the marks say that pytest has printed until it was killed: a character for each law that ended."""
+    """Count the marks that pytest printed until it was killed: one character for each finished law."""
     return {"passed": marks.count(b"."), "failed": marks.count(b"F"), "error": marks.count(b"E")}
 
 
 def exit_code(totals: dict[str, int]) -> int:
-    """1 if something failed, or nothing was shown."""
+    """Return 1 if something failed or nothing ran."""
     return 1 if totals["failed"] + totals["error"] or not totals["passed"] else 0
 
 
 def _laws(path: str, seed: int, seconds: float, *, spark: bool) -> dict[str, int]:
-    """How many laws of a path passed and failed with a seed; what pytest says is printed where any failed."""
+    """Count the laws of a path that passed and failed with a seed; print pytest's output if any failed."""
     options = ("-q", "-p", "no:cacheprovider", "--hypothesis-profile=differential", f"--hypothesis-seed={seed}")
     chosen = () if spark else ("-m", "not spark")
     command = [sys.executable, "-m", "pytest", *options, *chosen, path]
@@ -111,7 +111,7 @@ def _laws(path: str, seed: int, seconds: float, *, spark: bool) -> dict[str, int
     found = dict.fromkeys(("passed", "failed", "error"), 0)
     for count, word in _COUNT.findall(run.stdout.strip().rpartition("\n")[2]):
         found[word] = int(count)
-    if run.returncode:  # also 5: the path has no tests any more
+    if run.returncode:  # also 5: the path no longer has tests
         found["error"] += not found["failed"] + found["error"]
         print(run.stdout, run.stderr, sep="\n", flush=True)
     summary = ", ".join(f"{count} {word}" for word, count in found.items() if count)

@@ -1,4 +1,4 @@
-"""The command counts what failed, whatever way it did."""
+"""`tests.differential` counts every failure, however it ended."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Two ways to one answer: whatever statements made a table, each pair of ways gives the same rows.
+"""Two ways to compute one answer: whatever statements made a table, each pair of ways gives the same rows.
 
-The statements and the queries run in DuckDB, too, over rows of its own: it shares no code with planning, writing or
-reading. `make differential` runs this for as long as one likes.
+The statements and queries also run in DuckDB, over its own rows: it shares no code with planning, writing or reading.
+`make differential` runs this for any length of time.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def check_law(kind: str, examples: int) -> None:
 
 
 def _storable(steps: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """The steps without the empty text: as a partition's value it is refused, since Delta's log cannot hold it."""
+    """Return the steps without the empty text: Delta's log cannot hold it as a partition value."""
     return [
         (step[0], [(k, part or None, n, x) for k, part, n, x in step[1]], *step[2:])
         if step[0] in ("insert", "merge")
@@ -137,7 +137,7 @@ def _storable(steps: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def follow(steps: list[tuple[Any, ...]], other: Any) -> None:
-    """Run the steps on both: the rows are the same after each, and changes lead from each state to the next."""
+    """Run the steps on both: the rows agree after each step, and the changes lead from each state to the next."""
     start: dict[str, Any] | None = None
     for step in steps:
         event(step[0])
@@ -155,7 +155,7 @@ def follow(steps: list[tuple[Any, ...]], other: Any) -> None:
 
 
 def run(step: tuple[Any, ...], other: Any) -> None:
-    """Do a step on the table, and in DuckDB."""
+    """Run one step on the table and in DuckDB."""
     match step:
         case ("insert", rows):
             now().append(table_of(rows))
@@ -166,7 +166,7 @@ def run(step: tuple[Any, ...], other: Any) -> None:
         case ("update", values, condition):
             both(other, f"UPDATE {{}} SET {values} WHERE {condition}")
         case ("merge", rows, matched, inserts):
-            found = table_of(list({row[0]: row for row in rows}.values()))  # keys once: else it is ambiguous
+            found = table_of(list({row[0]: row for row in rows}.values()))  # each key once, or the merge is ambiguous
             text = f"MERGE INTO {{}} AS t USING new AS s ON t.k = s.k WHEN MATCHED THEN {matched}"
             if inserts:
                 text += " WHEN NOT MATCHED THEN INSERT (k, part, n, x) VALUES (s.k, s.part, s.n, s.x)"
@@ -183,7 +183,7 @@ def both(other: Any, text: str) -> None:
 
 
 def same_both_ways(other: Any, one: str, two: str) -> None:
-    """Each pair of ways to read the table, with a filter, is the same."""
+    """Check that each pair of ways to read the table, with a filter, agrees."""
     expected = of(other, f"SELECT * FROM t WHERE {one}")
     scan = now().scan().where(one)
     rows = scan.to_arrow()
@@ -216,7 +216,7 @@ def same_both_ways(other: Any, one: str, two: str) -> None:
 
 
 def applied(before: Counter[str], changes: pa.Table) -> Counter[str]:
-    """The rows of a state with changes applied."""
+    """Apply changes to the rows of a state."""
     found = Counter(before)
     for kind in set(changes.column("_change_type").to_pylist()):
         of_kind = changes.filter(pa.compute.equal(changes["_change_type"], kind)).select(SCHEMA.names)
@@ -224,7 +224,7 @@ def applied(before: Counter[str], changes: pa.Table) -> Counter[str]:
             found.update(bag(of_kind))
         else:
             found.subtract(bag(of_kind))
-    assert all(count >= 0 for count in found.values()), "a change removes what is not there"
+    assert all(count >= 0 for count in found.values()), "a change removes a row that does not exist"
     return +found
 
 

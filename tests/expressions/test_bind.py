@@ -1,4 +1,4 @@
-"""Binding keeps the rows that the literal means, whatever the column's type can hold."""
+"""A bound filter keeps the rows that its literal selects, whatever the column's type can hold."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ _DECIMALS = [Decimal("-9.99"), Decimal("-0.01"), Decimal("0.00"), Decimal("1.23"
     op=st.sampled_from(["<", "<=", ">", ">=", "=", "!="]),
 )
 def test_decimals_compare_with_numbers_of_more_digits_than_they_have(number: Decimal, op: str) -> None:
-    """Also where both together have more digits than a decimal can have."""
+    """Also if both together have more digits than a decimal can hold."""
     for precision in (3, 38):
         schema = Schema((t.Field(1, "n", t.Decimal(precision, 2)),))
         bound = bind(Comparison("n", op=op, value=number), schema)

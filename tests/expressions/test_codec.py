@@ -1,4 +1,4 @@
-"""A filter survives its JSON form, in which it travels to Spark's workers."""
+"""A filter survives its JSON form, which is sent to Spark's workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters in Python take the names and the forms that users of PySpark, Polars and pyiceberg type."""
+"""Filters in Python accept the names and forms that users of PySpark, Polars and pyiceberg type."""
 
 from __future__ import annotations
 

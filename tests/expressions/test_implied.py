@@ -1,4 +1,4 @@
-"""What an SQL condition implies of single columns is true of every row for which the condition is true."""
+"""Predicates inferred from an SQL condition for single columns hold for every row that satisfies the condition."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NOW = datetime(2024, 3, 15, 2, tzinfo=UTC)
 
 def implied_by(text: str, **options: Any) -> Inference:
     found = infer_predicate(text, SCHEMA, **{"now": NOW, **options})
-    bind(found.predicate, SCHEMA, case_sensitive=False)  # it is one that can be bound
+    bind(found.predicate, SCHEMA, case_sensitive=False)  # it can be bound
     return found
 
 
@@ -192,7 +192,7 @@ def test_of_other_conditions_what_surely_follows_is_kept(condition: str, expecte
     assert (str(found.predicate), found.exact) == (expected, False)
 
 
-REWRITTEN = {  # calls that sqlglot's dialect does not write as they were
+REWRITTEN = {  # calls that sqlglot's dialect writes differently
     "unix_date(d) < 5": "true",
     "date_add(d, 1) <= '2024-01-01'": "true",
     "array_contains(l, 5)": "true",
@@ -337,7 +337,7 @@ CONDITIONS = st.recursive(
 
 
 def _is_true(expression: ScalarExpression, row: pa.RecordBatch) -> bool | None:
-    """None where the condition is an error, or the engines may differ."""
+    """Evaluate the condition; None if it raises an error or the engines may differ."""
     try:
         return bool(expression.evaluate(row)[0].as_py())
     except lakescan.LakescanError:
@@ -360,4 +360,4 @@ def test_every_row_for_which_a_condition_is_true_has_what_it_implies(rows: list[
         is_true = _is_true(expression, batch.slice(place, 1))
         assert kept[place] or not is_true, f"{text} implies {found.predicate}, which {row} has not"
         if found.exact and is_true is not None:
-            assert kept[place] == is_true, f"{text} is said to equal {found.predicate}, but for {row}"
+            assert kept[place] == is_true, f"{text} should equal {found.predicate}, but differs for {row}"

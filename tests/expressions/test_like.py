@@ -1,4 +1,4 @@
-"""LIKE matches what SQL says, whatever the texts and the pattern have in them."""
+"""LIKE matches as in SQL, whatever characters the texts and the pattern contain."""
 
 from __future__ import annotations
 

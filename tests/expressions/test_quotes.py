@@ -1,4 +1,4 @@
-"""Doubled quotes in SQL text mean what they mean to Spark 4."""
+"""Doubled quotes in SQL text are read as Spark 4 reads them."""
 
 from __future__ import annotations
 

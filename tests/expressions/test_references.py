@@ -1,4 +1,4 @@
-"""A reference to a column means the same wherever a column is given as text."""
+"""A column reference written as text means the same wherever a column is accepted."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_quoted_name_is_the_column_in_filters_selections_and_partitions(lake: 
 
 
 def test_a_dotted_name_is_the_member_even_if_a_column_is_named_so(tmp_path: Path) -> None:
-    """Delta allows both in one table; Iceberg refuses to create it."""
+    """Delta allows both in one table; Iceberg refuses to create such a table."""
     rows = ROWS.rename_columns(["a", "a.b", "Id"])
     lakescan.save(rows, tmp_path / "d", format="delta", partition_by="`a.b`")
     table = lakescan.table(tmp_path / "d")

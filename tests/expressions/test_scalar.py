@@ -1,4 +1,4 @@
-"""SQL expressions refuse by name where DuckDB gives other values than Spark, or accepts what Spark does not."""
+"""SQL expressions are refused by name if DuckDB's values differ from Spark's, or if Spark does not accept them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters written as SQL say what SQL says, and what they cannot say is refused by name."""
+"""Filters written as SQL keep SQL's meaning; SQL that a filter cannot express is refused by name."""
 
 from __future__ import annotations
 

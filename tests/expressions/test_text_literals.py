@@ -1,4 +1,4 @@
-"""A text beside a typed column means what Spark casts it to: its answers are in `text_literals.json`."""
+"""A text compared with a typed column means what Spark casts it to; `text_literals.json` has Spark's answers."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def zone_of(name: str) -> tzinfo:
 
 
 def far(text: str, unit: str) -> int:
-    """A date or time of any year, counted since 1970."""
+    """Return a date or time of any year, counted since 1970."""
     return int(np.datetime64(text.lstrip("+"), unit).astype(np.int64))
 
 
 @cache
 def column(name: str) -> pa.Array:
-    """The values that Spark was asked about."""
+    """Return the values that Spark was asked about."""
     kind, values = KINDS[name], []
     for sql in ANSWERS[name]["values"]:
         text = (re.findall(r"'(.*)'", sql) or [sql])[0]

@@ -1,4 +1,4 @@
-"""Formats answer for themselves: above their protocols nothing asks which format a table has."""
+"""Formats answer for themselves: code above their protocols never checks a table's format."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from lakescan.planning.explain.page import plan_as_text
 SOURCES = Path(lakescan.__file__).parent
 NAMES = {"iceberg", "delta"}
 OF_ONE_FORMAT = ("iceberg/", "delta/", "catalogs/hive_metastore")
-OF_OTHER_ENGINES = ("conformance/",)  # which have a function for each format
+OF_OTHER_ENGINES = ("conformance/",)  # these have one function per format
 
 
 def test_no_module_above_the_formats_asks_for_one() -> None:
     """Not by name (`format == "delta"`), by class (`isinstance(target, DeltaTarget)`), or by a dict or match of names.
 
-    Options are declared for formats by name: `options/` is left out of the dicts.
+    `options/` may have such dicts, because options are declared per format.
     """
     modules = [path for path in SOURCES.rglob("*.py") if not _is_of_one_format(path)]
     assert len(modules) > 100
@@ -114,7 +114,7 @@ def test_a_folder_with_metadata_of_both_formats_needs_to_be_told(tmp_path: Path)
     table = _table(tmp_path)
     (tmp_path / "t" / "metadata").mkdir()
     for path in (table, f"{table}@v0"):
-        with pytest.raises(lakescan.InvalidOption, match="say which format it is with format="):
+        with pytest.raises(lakescan.InvalidOption, match="choose the format with format="):
             lakescan.table(path)
         assert lakescan.table(path, format="delta").count() == 0
 

@@ -1,5 +1,5 @@
-"""Tables are damaged in every way that storage, writers and strangers damage them, and read in a process of their own.
+"""Tables damaged in every way that storage, writers and attackers can damage them, each read in a separate process.
 
-`python -m tests.fuzz` runs as many cases as are asked for; `make fuzz-tables` is the long run. A case is
-drawn from a seed and its name alone, so that it can be looked at again.
+`python -m tests.fuzz` runs the requested number of cases; `make fuzz-tables` is the long run. A case is drawn only from
+the seed and its name, so that it can be reproduced.
 """

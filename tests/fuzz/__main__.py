@@ -1,10 +1,10 @@
 """Damage tables and read them.
 
-python -m tests.fuzz --seed 3 --cases 2000                     a run: kinds and tables in turn
-python -m tests.fuzz --seed 3 --case bytes:delta-log:17        one case again
-python -m tests.fuzz --seed 3 --case bytes:delta-log:17 --keep folder     and its damaged table kept
+python -m tests.fuzz --seed 3 --cases 2000 a run: kinds and tables in turn python -m tests.fuzz --seed 3 --case
+bytes:delta-log:17 one case again python -m tests.fuzz --seed 3 --case bytes:delta-log:17 --keep folder and its damaged
+table kept
 
-What fails is printed, a line a case; the exit code says whether any did.
+Each failing case prints one line; the exit code is 1 if any case failed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.support.faulty import install
 
 
 class Run:
-    """Cases of a seed, with the tables as they are made and what these answer."""
+    """The cases of a seed, with the undamaged tables and their answers."""
 
     def __init__(self, folder: Path, seed: int, samples: tuple[Sample, ...], seconds: float) -> None:
         self.folder, self.seed, self.seconds = folder, seed, seconds
@@ -38,7 +38,7 @@ class Run:
         self._before: dict[str, dict[str, Any]] = {}
 
     def case(self, kind: str, name: str, number: int) -> tuple[list[str], str]:
-        """What fails in one case, and what was done to the table; the latter is empty where there was nothing to do."""
+        """Run one case; return its failures and the damage done, which is empty if the table had nothing to damage."""
         sample = self.samples[name]
         before = self._answers_before(sample)
         self._copy(sample)
@@ -66,7 +66,9 @@ class Run:
         return self._before[sample.name]
 
     def _damaging(self, sample: Sample, kind: str, number: int) -> Callable[[Callable[[Any], None]], None]:
-        """Work that damages the copy, and sends what it did; nothing where there is nothing to damage."""
+        """Return work that damages the copy and sends a description of the damage, or nothing if there is nothing to
+        damage.
+        """
 
         def work(send: Callable[[Any], None]) -> None:
             seeded = random.Random(f"{self.seed}/{kind}/{sample.name}/{number}")
@@ -96,7 +98,7 @@ class Run:
 
 
 def remove(folder: Path) -> None:
-    """Remove a damaged table."""
+    """Remove the folder of a damaged table."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -110,7 +112,7 @@ def keep(folder: Path, kept: Path) -> None:
 
 
 def chosen(kinds: list[str], names: list[str]) -> Iterator[tuple[str, str, int]]:
-    """Cases without an end: every kind and table in turn."""
+    """Yield cases endlessly: every kind and table in turn."""
     return ((kind, name, number) for number in itertools.count() for kind in kinds for name in names)
 
 
@@ -126,7 +128,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
     samples = tuple(s for s in (corpus.samples() if given.corpus else SAMPLES) if given.tables in s.name)
-    if not samples:  # cases in turn would not end, and none would come
+    if not samples:  # the endless loop would never yield a case
         parser.error(f"there is no table with {given.tables!r} in its name")
     if unknown := set(given.kinds.split(",")) - set(KINDS):
         parser.error(f"--kinds {', '.join(sorted(unknown))}: there are {', '.join(KINDS)}")
@@ -162,7 +164,7 @@ def _report(run: Run, cases: Iterator[tuple[str, str, int]], given: argparse.Nam
 
 
 def _load() -> None:
-    """Import what reading imports: children are forked, and no thread may run before."""
+    """Import the modules that reading imports: children are forked, and no thread may run before."""
     import fastavro  # noqa: F401
     import pandas  # noqa: F401
     import polars  # noqa: F401

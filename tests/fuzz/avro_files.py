@@ -1,4 +1,4 @@
-"""Manifests and manifest lists written again, with a value, a field, a type or a codec that does not belong there."""
+"""Rewrite manifests and manifest lists with an unexpected value, field, type or codec."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBERS = [0, 1, 2, 7, -1, 2**31 - 1, 2**40, 2**62, -(2**62)]
 
 
 def change(rng: random.Random, path: Path) -> str:
-    """Change a manifest or a manifest list; what was done."""
+    """Change a manifest or a manifest list and return a description of the change."""
     schema, header, records = _read(path)
     how = rng.choice(
         ["value", "value", "value", "null", "drop-field", "rename-field", "id", "repeat", "none", "header", "frame"]
@@ -57,7 +57,7 @@ def change(rng: random.Random, path: Path) -> str:
 
 
 def set_path(rng: random.Random, folder: Path, new: str) -> str:
-    """Give an entry of a manifest, or of a manifest list, another path."""
+    """Give an entry of a manifest or manifest list another path."""
     path = rng.choice(sorted(folder.glob("metadata/*.avro")))
     schema, header, records = _read(path)
     each = rng.choice(records)
@@ -73,14 +73,14 @@ def set_path(rng: random.Random, folder: Path, new: str) -> str:
 
 
 def container(schema: bytes, count: int, block: bytes, codec: bytes = b"null", size: int | None = None) -> bytes:
-    """An Avro file of one block, whose count and size may lie."""
+    """Return an Avro file of one block, whose declared count and size may be wrong."""
     pairs = b"".join(_sized(k) + _sized(v) for k, v in ((b"avro.schema", schema), (b"avro.codec", codec)))
     head = b"Obj\x01" + _long(2) + pairs + b"\x00" + _MARKER
     return head + _long(count) + _long(len(block) if size is None else size) + block + _MARKER
 
 
 def schema_of(path: Path) -> bytes:
-    """The schema in a file's header, as text."""
+    """Return the schema in a file's header, as text."""
     return json.dumps(_read(path)[0]).encode()
 
 
@@ -130,7 +130,7 @@ def _records_of(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def _make_optional(schema: Any) -> None:
-    """Let each field be null, and each number be a long."""
+    """Make each field nullable and each number a long."""
     for record in _records_of(schema):
         for each in record["fields"]:
             kind = "long" if each["type"] == "int" else each["type"]

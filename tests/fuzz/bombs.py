@@ -1,4 +1,4 @@
-"""A few bytes that unpack to gigabytes, or that say that there are so many of something."""
+"""Decompression bombs: a few bytes that unpack to gigabytes, or that declare huge counts."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ import pyarrow as pa
 
 from tests.fuzz import avro_files, parquet_files
 
-_MANY = 2 * 2**30  # bytes that something unpacks to
+_MANY = 2 * 2**30  # the unpacked size in bytes
 _PIECE = bytes(2**24)
 
 
 def plant(rng: random.Random, folder: Path, *, is_delta: bool) -> str:
-    """Plant one; which."""
+    """Plant one bomb and return its name."""
     name = rng.choice(sorted(_DELTA if is_delta else _ICEBERG))
     (_DELTA if is_delta else _ICEBERG)[name](folder)
     return name
 
 
 def _deflated(prefix: bytes = b"", bits: int = -15) -> bytes:
-    """Zeros packed once, and that again and again."""
+    """Return zeros that are deflated repeatedly."""
     packer = zlib.compressobj(1, zlib.DEFLATED, bits)
     head = packer.compress(prefix) + packer.flush(zlib.Z_FULL_FLUSH)
     again = packer.compress(_PIECE) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -114,20 +114,20 @@ def _rows(folder: Path) -> None:
 
 
 def _avro_rows(folder: Path) -> None:
-    """A data file whose block unpacks to gigabytes."""
+    """Add a data file whose block unpacks to gigabytes."""
     for path in sorted(folder.glob("data/*.avro")):
         path.write_bytes(_packed_block(path))
 
 
 def _avro_counts(folder: Path) -> None:
-    """A data file whose rows take no bytes, a billion of them."""
+    """Add a data file that declares a billion rows of no bytes."""
     schema = {"type": "record", "name": "row", "fields": [{"name": "x", "type": "null", "field-id": 77}]}
     for path in sorted(folder.glob("data/*.avro")):
         path.write_bytes(avro_files.container(json.dumps(schema).encode(), 10**9, b""))
 
 
 def _sizes(folder: Path) -> None:
-    """Manifests that say 2**60 bytes of each file."""
+    """Declare a size of 2**60 bytes for each file in the manifests."""
     for path in sorted(folder.glob("metadata/m*.avro")):
         with path.open("rb") as file:
             reader = fastavro.reader(file)

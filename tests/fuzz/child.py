@@ -1,4 +1,4 @@
-"""A case in a process of its own, under a limit of memory and a deadline: whatever happens there, the run goes on."""
+"""Run a case in a child process with a memory limit and a deadline, so that the run survives any outcome."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 MEMORY = 3 * 2**30  # bytes of address space
-RESIDENT = 3 * 2**29  # bytes that may be in use at once
+RESIDENT = 3 * 2**29  # bytes that may be resident at once
 
 
 @dataclass(frozen=True)
 class Ending:
-    """What a child sent, how it ended, and its stack where it did not end well.
+    """The values that a child sent, how it ended, and its stack if it did not end well.
 
-    Endings are `done`, `hang`, `memory` (it took more than there may be) and `crash`, with the signal.
+    Endings are `done`, `hang`, `memory` (over the limit) and `crash`, with the signal.
     """
 
     sent: list[Any]
@@ -31,7 +31,7 @@ class Ending:
 
 
 def run(work: Callable[[Callable[[Any], None]], None], seconds: float, *, limited: bool = True) -> Ending:
-    """Run `work` in a forked child; what it is given sends values of JSON back."""
+    """Run `work` in a forked child. Its argument is a function that sends JSON values to the parent."""
     reading, writing = os.pipe()
     with tempfile.TemporaryFile("w+") as stack:
         pid = os.fork()
@@ -55,7 +55,7 @@ def run(work: Callable[[Callable[[Any], None]], None], seconds: float, *, limite
 
 
 def _received(reading: int, pid: int, seconds: float) -> tuple[bytes, bool]:
-    """All that the child sends, and whether it had to be stopped."""
+    """Return all bytes that the child sends, and whether it had to be stopped."""
     data, deadline = bytearray(), time.monotonic() + seconds
     while True:
         ready, _, _ = select.select([reading], [], [], max(0, deadline - time.monotonic()))

@@ -1,4 +1,4 @@
-"""Tables of the corpus as samples, where it is there."""
+"""Tables of the corpus as fuzz samples, if the corpus is available."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.fuzz.tables import Sample
 
 
 def samples() -> tuple[Sample, ...]:
-    """Every table of the corpus; none where it is not there."""
+    """Return every table of the corpus; an empty tuple without the corpus."""
     if corpus_folder() is None:
         raise SystemExit("no corpus: set LAKESCAN_CORPUS to its folder")
     from tests.corpus.cases import all_cases

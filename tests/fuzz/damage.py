@@ -1,4 +1,4 @@
-"""What is done to a table: each kind of damage is drawn from a seed, and says what reading may answer afterwards."""
+"""The kinds of damage: each is drawn from a seed, and declares the answers that reading may give afterwards."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pyarrow as pa
 from tests.fuzz import avro_files, bombs, json_values, parquet_files, vectors
 from tests.fuzz.tables import Sample
 
-# What may come of reading, beside an error of ours. `rows`: as many rows as before, of whatever values.
+# Allowed outcomes of reading, apart from a lakescan error. `rows`: as many rows as before, with any values.
 SAME, ROWS, ANY = "same", "rows", "any"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A table to damage: a copy of it in a folder, and where its randomness comes from."""
+    """A copy of a table in a folder, to be damaged, and its source of randomness."""
 
     sample: Sample
     folder: Path
@@ -28,16 +28,16 @@ class Case:
 
     @property
     def is_delta(self) -> bool:
-        """Whether it is a Delta table."""
+        """Return whether the table is a Delta table."""
         return self.sample.name.startswith("delta")
 
     def files(self, *kinds: str) -> list[Path]:
-        """The table's files of these kinds (see `kind_of`); all where none is named."""
+        """Return the table's files of these kinds (see `kind_of`), or all files."""
         found = sorted(p for p in self.folder.rglob("*") if p.is_file())
         return [p for p in found if not kinds or kind_of(p) in kinds]
 
     def any_file(self, *kinds: str) -> Path:
-        """One of them, each kind as likely as the others; `NothingToDamage` where there is none."""
+        """Choose a file, each kind being equally likely, or raise `NothingToDamage`."""
         found = self.files(*kinds)
         if not found:
             raise NothingToDamage
@@ -45,17 +45,17 @@ class Case:
         return self.random.choice([p for p in found if kind_of(p) == kind])
 
     def rows_or_any(self) -> str:
-        """`ROWS`, unless the values of the table's rows decide how many there are."""
+        """Return `ROWS`, or `ANY` if the number of rows depends on the table's values."""
         return ROWS if self.sample.rows_are_counted else ANY
 
 
 @dataclass(frozen=True)
 class Damage:
-    """What was done, in words, and what reading may answer: `SAME`, `ROWS` or `ANY`."""
+    """A description of the damage, and the answers that reading may give: `SAME`, `ROWS` or `ANY`."""
 
     told: str
     allows: str = ANY
-    faults: dict[str, Any] = field(default_factory=dict)  # of storage, put in place before reading
+    faults: dict[str, Any] = field(default_factory=dict)  # a patch of the storage, applied before reading
 
 
 class NothingToDamage(Exception):
@@ -63,7 +63,7 @@ class NothingToDamage(Exception):
 
 
 def kind_of(path: Path) -> str:
-    """What a file of a table is: data, position, key, vector, manifest, list, metadata, commit, checkpoint, other."""
+    """Return a file's kind: data, position, key, vector, manifest, list, metadata, commit, checkpoint, other."""
     name = path.name
     if name.endswith((".puffin", ".bin")):
         return "vector"
@@ -77,7 +77,7 @@ def kind_of(path: Path) -> str:
 
 
 def damaged_bytes(case: Case) -> Damage:
-    """Bytes of one file: bits that turned, ends that are missing, noise, files that took each other's place."""
+    """Damage the bytes of one file: flipped bits, truncation, noise, or two files swapped."""
     path = case.any_file()
     data = bytearray(path.read_bytes())
     at, count = case.random.randrange(len(data)), case.random.choice([1, 2, 4, 16, 64, 256])
@@ -107,32 +107,32 @@ def damaged_bytes(case: Case) -> Damage:
 
 
 def _allowed(case: Case, path: Path, how: str) -> str:
-    """Whether the damage can be seen by whoever reads, by the checks that the formats have."""
+    """Return the answers allowed after the damage, given the checks that the formats have."""
     kind = kind_of(path)
     if kind == "vector":
-        return SAME  # each has a length and a checksum, and the count of its rows is recorded elsewhere
+        return SAME  # each has a length and a checksum, and its row count is recorded elsewhere
     if kind == "data" and how != "swap":
         return case.rows_or_any()
     if how == "cut" and kind in ("data", "position", "key", "manifest", "list", "metadata", "checkpoint"):
         return SAME
-    return ANY  # an older commit may be whole without its last line; a path may have become another's
+    return ANY  # an older commit may be complete without its last line; a path may now name another file
 
 
 def damaged_json(case: Case) -> Damage:
-    """A value of the metadata: gone, of another type, hostile; or a text that is no JSON."""
+    """Damage a value of the metadata: missing, of another type, hostile; or make the text invalid JSON."""
     path = case.any_file("metadata", "commit", "pointer")
     told, essential = json_values.change(case.random, path)
     return Damage(f"{told} in {_told(case, path)}", SAME if essential else ANY)
 
 
 def damaged_manifests(case: Case) -> Damage:
-    """A record or the schema of a manifest or manifest list."""
+    """Damage a record or the schema of a manifest or manifest list."""
     path = case.any_file("manifest", "list")
     return Damage(f"{avro_files.change(case.random, path)} in {_told(case, path)}")
 
 
 def damaged_footer(case: Case) -> Damage:
-    """Numbers and texts of a Parquet footer."""
+    """Damage numbers and texts of a Parquet footer."""
     path = case.any_file("data", "position", "key", "checkpoint")
     if path.suffix != ".parquet":
         raise NothingToDamage
@@ -141,7 +141,7 @@ def damaged_footer(case: Case) -> Damage:
 
 
 def damaged_parquet(case: Case) -> Damage:
-    """A Parquet file that was written again, with other columns, types or rows."""
+    """Rewrite a Parquet file with other columns, types or rows."""
     path = case.any_file("data", "position", "key", "checkpoint")
     if path.suffix != ".parquet":
         raise NothingToDamage
@@ -153,14 +153,14 @@ def damaged_parquet(case: Case) -> Damage:
 
 
 def damaged_vectors(case: Case) -> Damage:
-    """Deletion vectors whose length and checksum are right, and whose bitmap is not."""
+    """Write deletion vectors with a valid length and checksum but a wrong bitmap."""
     if not case.files("vector"):
         raise NothingToDamage
     return Damage(vectors.change(case.random, case.folder, is_delta=case.is_delta))
 
 
 def special_files(case: Case) -> Damage:
-    """A file that is something else: a folder, a pipe, a device, a link to itself, one that may not be read, a hole."""
+    """Replace a file by a folder, a pipe, a device, a link to itself, an unreadable file or a sparse file."""
     path = case.any_file()
     content = path.read_bytes()
     what = case.random.choice(["gone", "folder", "pipe", "zeros", "nothing", "itself", "nowhere", "empty", "sparse"])
@@ -178,13 +178,13 @@ def special_files(case: Case) -> Damage:
         path.write_bytes(content)
         os.truncate(path, 8 * 2**30)
     told = f"{what} in the place of {_told(case, path)}"
-    # A log that ends earlier is a log: nobody knows of a last commit, or a pointer, that is gone.
+    # A log that ends earlier is valid: a missing last commit or pointer cannot be noticed.
     is_log_end = kind_of(path) in ("commit", "pointer", "checkpoint") and what in ("gone", "itself", "nowhere")
     return Damage(told, ANY if is_log_end or kind_of(path) == "pointer" else SAME)
 
 
 def hostile_paths(case: Case) -> Damage:
-    """A path in the metadata that leads elsewhere."""
+    """Make a path in the metadata lead elsewhere."""
     new = case.random.choice(_PATHS)
     if new == "PIPE":
         os.mkfifo(case.folder / "pipe")
@@ -202,12 +202,12 @@ _PATHS = [
 
 
 def small_that_becomes_large(case: Case) -> Damage:
-    """A few bytes that unpack to gigabytes, or say that there are so many."""
+    """Plant a few bytes that unpack to gigabytes, or that declare huge counts."""
     return Damage(bombs.plant(case.random, case.folder, is_delta=case.is_delta))
 
 
 def faults_of_storage(case: Case) -> Damage:
-    """The storage itself: calls that fail, reads that come short."""
+    """Let storage calls fail, or reads return too few bytes."""
     place = case.random.choice(["open", "read", "close", "info", "list", "short", "empty"])
     fault = case.random.choice(["OSError", "TimeoutError", "PermissionError", "ConnectionResetError", "ValueError"])
     after = case.random.choice([0, 0, 1, 1, 2, 3, 4, 6, 9, 14])

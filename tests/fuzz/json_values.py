@@ -1,4 +1,4 @@
-"""Table metadata and commits with values that do not belong there."""
+"""Change values of table metadata and commits to unexpected ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# Without one of these, or with another type in its place, nobody can say what rows a table has.
+# If one of these is missing or has another type, the table's rows cannot be determined.
 _ESSENTIAL = {
     "path", "partitionValues", "storageType", "pathOrInlineDv", "sizeInBytes", "cardinality", "schemaString",
     "partitionColumns", "minReaderVersion", "format-version", "current-snapshot-id", "snapshots", "manifest-list",
@@ -23,7 +23,7 @@ _PLACEHOLDER = "a value to be replaced"
 
 
 def change(rng: random.Random, path: Path) -> tuple[str, bool]:
-    """Change a value of a JSON file, or of one line of a commit; what was done, and whether reading cannot go on."""
+    """Change a value in a JSON file or in one line of a commit; return a description, and whether reading must fail."""
     if rng.random() < 0.1:
         return _break(rng, path), False
     lines = path.read_text().splitlines() if "_delta_log" in str(path) else [path.read_text()]
@@ -67,7 +67,7 @@ def set_path(rng: random.Random, folder: Path, new: str) -> str:
 
 
 def _break(rng: random.Random, path: Path) -> str:
-    """Make a text that is no JSON."""
+    """Make a text invalid JSON."""
     text = path.read_text()
     at = rng.randrange(len(text))
     new = rng.choice(["[" * 100_000, '{"a":' * 100_000, "\x00", "}", '"', "\n\n", "\ufeff", "x" * 70_000])
@@ -76,7 +76,7 @@ def _break(rng: random.Random, path: Path) -> str:
 
 
 def _is_like(old: Any, new: Any) -> bool:
-    """Whether parsers take one type for the other: numbers and booleans, numbers and texts of digits."""
+    """Return whether parsers accept one type for the other: numbers and booleans, numbers and texts of digits."""
     plain = (bool, int, float, str)
     return isinstance(old, plain) and isinstance(new, plain)
 

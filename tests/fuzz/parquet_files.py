@@ -1,4 +1,4 @@
-"""Parquet files with another footer, or written again with other columns, types and rows."""
+"""Rewrite Parquet files with another footer, or with other columns, types and rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBERS = [0, 1, -1, 2, 3, 7, 12, 99, 2**31 - 1, 2**40, 2**62, -(2**40)]
 
 
 def change_footer(rng: random.Random, path: Path) -> str:
-    """Change some of the numbers and texts of a footer; what was done."""
+    """Change some of the numbers and texts of a footer and return a description."""
     data = path.read_bytes()
     length = int.from_bytes(data[-8:-4], "little")
     node, _ = thrift.read_struct(data[-8 - length : -8])
@@ -30,7 +30,7 @@ def change_footer(rng: random.Random, path: Path) -> str:
 
 
 def say_rows(path: Path, rows: int) -> None:
-    """Let a footer say that each row group has so many rows."""
+    """Make a footer declare `rows` rows for each row group."""
     data = path.read_bytes()
     length = int.from_bytes(data[-8:-4], "little")
     node, _ = thrift.read_struct(data[-8 - length : -8])
@@ -46,7 +46,7 @@ def say_rows(path: Path, rows: int) -> None:
 
 
 def rewrite(rng: random.Random, path: Path) -> str:
-    """Write a file again with one column, or its rows, made otherwise."""
+    """Rewrite a file with one column, or its rows, changed; return a description."""
     table = pq.ParquetFile(path).read()
     at = rng.randrange(table.num_columns)
     field, column = table.schema.field(at), table.column(at)

@@ -1,4 +1,4 @@
-"""What a table answers to each call, and what of it is a failure."""
+"""The answers of a table to each call, and the failures among them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import lakescan
 from tests.fuzz.damage import ROWS, SAME, Damage
 from tests.fuzz.tables import Sample
 
-_MOST_WORDS = 3000  # characters of a message
+_MOST_WORDS = 3000  # maximum length of a message
 
 
 def answers(sample: Sample, folder: Path) -> dict[str, Any]:
-    """What each call gives: a count and a digest of rows, or an error in words."""
+    """Return the answer to each call: a count and a digest of rows, or the text of an error."""
     return {name: answer(sample, folder, name) for name in CALLS}
 
 
 def answer(sample: Sample, folder: Path, name: str) -> dict[str, Any]:
-    """What one call gives. The table is opened anew for it."""
+    """Open the table again and return the answer to one call."""
     try:
         table = lakescan.table(str(folder / sample.opened), relocate=sample.relocate(folder))
         return CALLS[name](table)
@@ -70,7 +70,7 @@ CALLS: dict[str, Callable[[lakescan.Table], dict[str, Any]]] = {
 
 
 def _digest(table: pa.Table) -> dict[str, Any]:
-    """The number of rows and a digest of them that does not depend on their order."""
+    """Return the number of rows and a digest that does not depend on their order."""
     if table.num_rows > 10_000:
         return {"rows": table.num_rows, "digest": ""}
     columns = [_plain(c).to_pylist() for c in table.columns]
@@ -79,14 +79,14 @@ def _digest(table: pa.Table) -> dict[str, Any]:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Dates and times as numbers: Python does not have all of them."""
+    """Convert dates and times to numbers, because Python cannot represent all of them."""
     if pa.types.is_timestamp(column.type) or pa.types.is_time64(column.type):
         return column.cast(pa.int64())
     return column.cast(pa.int32()) if pa.types.is_date32(column.type) else column
 
 
 def failures(damage: Damage, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the answers of a damaged table, given those of the table as it was."""
+    """Compare the answers of a damaged table with those of the original; return descriptions of the failures."""
     found = []
     for call, given in now.items():
         if "error" in given:

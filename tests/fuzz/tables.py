@@ -1,6 +1,6 @@
-"""The tables that are damaged: made by hand, the same bytes in every run, so that a seed always draws the same damage.
+"""The tables that are damaged: handmade with the same bytes in every run, so that a seed always draws the same damage.
 
-Paths in their metadata begin with `HOME`; they are read with `relocate`.
+Paths in their metadata begin with `HOME`; the tables are read with `relocate`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _FIELDS = [
 
 @dataclass(frozen=True)
 class Sample:
-    """A table: how it is made in a folder, and what is opened in there.
+    """A table: how it is made in a folder, and the location that is opened in there.
 
-    Where `rows_are_counted`, it has as many rows whatever their values are. `places` are prefixes of paths in its
-    metadata, each with the folder that they are in and the folder that the table was made from.
+    With `rows_are_counted`, the number of rows does not depend on their values. `places` maps prefixes of paths in the
+    metadata to the folder of the copy and the folder that the table was made in.
     """
 
     name: str
@@ -53,12 +53,12 @@ class Sample:
     places: tuple[tuple[str, str, str], ...] = ((HOME, "/", "/"),)
 
     def relocate(self, folder: Path) -> dict[str, str]:
-        """Where the paths of its metadata lead, for the copy in a folder."""
+        """Map the prefixes of paths in the metadata to the copy in a folder."""
         return {old: new.replace(root, str(folder), 1) for old, new, root in self.places}
 
 
 def rows(first: int, count: int) -> pa.Table:
-    """So many rows, numbered from `first`."""
+    """Return `count` rows, numbered from `first`."""
     numbers = range(first, first + count)
     return pa.table(
         {
@@ -111,7 +111,7 @@ def _container(path: Path, schema: dict[str, Any], records: list[Any], header: d
 
 
 class _Iceberg:
-    """An Iceberg table being made."""
+    """Build an Iceberg table."""
 
     def __init__(self, folder: Path, version: int) -> None:
         self.folder, self.version = folder, version
@@ -175,13 +175,13 @@ class _Iceberg:
 
 
 def _fixed_marker(path: Path) -> None:
-    """Avro's marker between blocks is random: the same in every run."""
+    """Replace Avro's random block marker by a fixed one."""
     data = path.read_bytes()
     path.write_bytes(data.replace(data[-16:], _MARKER))
 
 
 def _formats(folder: Path) -> None:
-    """Parquet, ORC and Avro files, rows deleted by position."""
+    """Make a table of Parquet, ORC and Avro files with rows deleted by position."""
     table = _Iceberg(folder, 2)
     for n, name in enumerate(("a.parquet", "b.orc", "c.avro")):
         table.add(name, rows(40 * n, 40))
@@ -192,7 +192,7 @@ def _formats(folder: Path) -> None:
 
 
 def _keys(folder: Path) -> None:
-    """Rows deleted by their keys."""
+    """Make a table with rows deleted by their keys."""
     table = _Iceberg(folder, 2)
     table.add("a.parquet", rows(0, 40))
     keys = pa.table({"n": pa.array([3, 8, 21], pa.int64()), "s": ["text 3", "text 8", "text 8"]})
@@ -202,7 +202,7 @@ def _keys(folder: Path) -> None:
 
 
 def _vectors(folder: Path) -> None:
-    """Deletion vectors in a Puffin file."""
+    """Make a table with deletion vectors in a Puffin file."""
     table = _Iceberg(folder, 3)
     table.add("a.parquet", rows(0, 40))
     table.add("b.parquet", rows(40, 20))
@@ -234,7 +234,7 @@ _DELTA_SCHEMA = {
 
 
 class _Delta:
-    """A Delta table being made."""
+    """Build a Delta table."""
 
     def __init__(self, folder: Path, features: list[str]) -> None:
         self.folder, self._version = folder, 0
@@ -280,7 +280,7 @@ class _Delta:
 
 
 def _log(folder: Path) -> None:
-    """Commits that add and remove files."""
+    """Make a table whose commits add and remove files."""
     table = _Delta(folder, [])
     for n, name in enumerate(("a.parquet", "b.parquet", "c.parquet")):
         table.commit(table.add(name, rows(40 * n, 40)))
@@ -294,7 +294,7 @@ def _log(folder: Path) -> None:
 
 
 def _checkpointed(folder: Path) -> None:
-    """The same behind a checkpoint, with a commit after it."""
+    """Make the same table with a checkpoint and a commit after it."""
     import deltalake
 
     _log(folder)
@@ -308,7 +308,7 @@ def _checkpointed(folder: Path) -> None:
 
 
 def _delta_vectors(folder: Path) -> None:
-    """Deletion vectors, one in a file and one in the log."""
+    """Make a table with one deletion vector in a file and one in the log."""
     table = _Delta(folder, ["deletionVectors"])
     body = (1681511377).to_bytes(4, "little") + pyroaring.BitMap64([0, 5, 6, 39]).serialize()
     name = uuid.UUID(int=11)

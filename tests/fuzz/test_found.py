@@ -1,4 +1,4 @@
-"""What the guided fuzz has found stays mended: each input gives an answer, or an error of lakescan's own."""
+"""Inputs found by the guided fuzzer stay fixed: each gives an answer or a lakescan error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged tables give an error of ours, or the rows that they had: never a crash, never a hang, never other rows."""
+"""Damaged tables give a lakescan error or their original rows: never a crash, a hang or other rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEED = 1
 
 @pytest.mark.slow
 def test_no_damage_of_a_table_ends_the_process_or_changes_its_rows_unseen() -> None:
-    """In a process of its own, which forks: this one may have threads."""
+    """Runs in a separate process, which forks: this process may have threads."""
     command = [sys.executable, "-m", "tests.fuzz", "--seed", str(SEED), "--cases", str(CASES)]
     ended = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -48,7 +48,7 @@ def test_a_seed_draws_the_same_damage_each_time(tmp_path: Path, kind: str) -> No
             except NothingToDamage:
                 told = None
             found.append((told and (told.told.replace(time, ""), told.allows), contents(folder)))
-        if kind != "paths":  # the path of a pipe is where the table is
+        if kind != "paths":  # the pipe's path is the table's location
             assert found[0] == found[1]
 
 

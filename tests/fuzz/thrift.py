@@ -1,4 +1,4 @@
-"""Thrift's compact protocol as trees that can be changed and written again: what a Parquet footer is made of.
+"""Thrift's compact protocol as trees that can be changed and rewritten, for Parquet footers.
 
 A struct is a list of fields `[number, kind, value]`; a list is `[kind, values]`.
 """
@@ -12,7 +12,7 @@ _BYTE, _BINARY, _LIST, _SET, _STRUCT, _DOUBLE = 3, 8, 9, 10, 12, 7
 
 
 def read_struct(data: bytes, at: int = 0) -> tuple[list[Any], int]:
-    """The struct at a place, and the place behind it."""
+    """Parse the struct at an offset; return it and the offset after it."""
     fields: list[Any] = []
     number = 0
     while head := data[at]:
@@ -52,7 +52,7 @@ def _read(data: bytes, at: int, kind: int) -> tuple[Any, int]:
 
 
 def write_struct(fields: list[Any]) -> bytes:
-    """The bytes of a struct."""
+    """Return the bytes of a struct."""
     out, last = bytearray(), 0
     for number, kind, value in fields:
         kind = (1 if value else 2) if kind in (1, 2) else kind
@@ -85,7 +85,7 @@ def _written(kind: int, value: Any) -> bytes:
 
 
 def scalars(fields: list[Any], path: str = "") -> Iterator[tuple[list[Any], int, str]]:
-    """Every value of a struct that is no struct and no list: what holds it, under which index, and its path."""
+    """Yield every scalar value of a struct: its container, the index in it, and its path."""
     for field in fields:
         number, kind, value = field
         here = f"{path}.{number}"

@@ -1,4 +1,4 @@
-"""Deletion vectors with a right length and checksum around a bitmap that is wrong in itself, or of another file."""
+"""Deletion vectors with a valid length and checksum around a bitmap that is invalid or belongs to another file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_RUNS, _RUNS = 12346, 12347
 
 
 def change(rng: random.Random, folder: Path, *, is_delta: bool) -> str:
-    """Give a data file a crafted vector; which one."""
+    """Give a data file a crafted vector and return a description."""
     name = rng.choice(sorted(_BITMAPS))
     bitmaps, cardinality = _BITMAPS[name]
     body = _MAGIC + (bitmaps(rng) if callable(bitmaps) else bitmaps)
@@ -61,7 +61,7 @@ def _framed(body: bytes) -> bytes:
 
 
 def _bitmap(containers: list[tuple[int, str, Any]], said: int | None = None, cardinality: int | None = None) -> bytes:
-    """A bitmap of 32 bits: containers are a key, `array`, `bits` or `runs`, and their values, 8,192 bytes or pairs."""
+    """Return a 32-bit bitmap. A container is a key, `array`, `bits` or `runs`, and its values, 8,192 bytes or pairs."""
     runs = any(kind == "runs" for _, kind, _ in containers)
     count = len(containers) if said is None else said
     flags = bytes((count + 7) // 8 - 1) + b"\xff" if runs else b""

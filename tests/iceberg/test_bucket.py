@@ -1,4 +1,4 @@
-"""Buckets are those of the specification, and an equality reads only the buckets that its literals are in."""
+"""Buckets are those of the specification, and an equality filter reads only the buckets of its literals."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_decimals_of_38_digits_have_the_hash_of_their_digits(unscaled: int, scal
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> lakescan.Table:
-    """A hundred rows in eight buckets of their number, as pyiceberg buckets them."""
+    """Make a table of a hundred rows in eight buckets of their number, as pyiceberg computes them."""
     from pyiceberg.transforms import BucketTransform
 
     folder = tmp_path_factory.mktemp("buckets")

@@ -1,6 +1,7 @@
-"""The times in table metadata never run backwards, whatever the clocks of writers do.
+"""Times in table metadata never run backwards, whatever the writers' clocks show.
 
-Java's `TableMetadata` refuses metadata whose logs go back by more than a minute, and its servers refuse commits to it.
+Java's `TableMetadata` refuses metadata whose logs go back by more than a minute, and Java servers refuse commits to
+such tables.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ LATER = datetime.now(UTC) + timedelta(days=2)
 
 
 class Clock:
-    """The clock of the machine that commits: `ahead` seconds ahead."""
+    """The clock of the committing machine, `ahead` seconds ahead."""
 
     ahead = 0.0
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A clock that tests set, as lakescan and pyiceberg read it."""
+    """A clock that tests set, as read by lakescan and pyiceberg."""
     import pyiceberg.table.update
 
     found, real = Clock(), time.time
@@ -114,7 +115,7 @@ WAP = {"write.wap.enabled": "true"}
 
 
 def states() -> list[dict[str, Any]]:
-    """The metadata files of the table that has the name now, oldest first."""
+    """Return the metadata files of the current table of the name, oldest first."""
     folder = Path(now().folder.removeprefix("file://")) / "metadata"
     files = sorted(folder.glob("*.metadata.json"), key=lambda each: int(each.name.split("-")[0]))
     found = [json.loads(each.read_text()) for each in files]
@@ -123,7 +124,7 @@ def states() -> list[dict[str, Any]]:
 
 
 def assert_ordered(states: list[dict[str, Any]]) -> None:
-    """Times never run backwards in a metadata file, as Java demands, nor from file to file."""
+    """Check that times never run backwards within a metadata file, as Java requires, nor from file to file."""
     for state in states:
         for log in (state.get("snapshot-log", []), state.get("metadata-log", [])):
             times = [each["timestamp-ms"] for each in log]
@@ -182,7 +183,7 @@ def test_rows_of_a_new_table_are_as_late_as_the_table(local: lakescan.Catalog, c
 
 
 def disorder(local: lakescan.Catalog) -> None:
-    """Commit from clocks that differ, as earlier writers did: the logs go back by ten minutes."""
+    """Commit with differing clocks, as earlier writers did: the logs go back by ten minutes."""
     local.create_table("db.t", "id BIGINT, part STRING")
     for number in range(4):
         append(number)

@@ -1,4 +1,4 @@
-"""Manifests and manifest lists that contradict each other are refused, by scans and by metadata tables alike."""
+"""Manifests and manifest lists that contradict each other are refused by scans and by metadata tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SPEC = [{"name": "p", "transform": "identity", "source-id": 2, "field-id": 1000}
 
 
 class Table:
-    """A table of two files in one manifest, and deletes in others: each kind of damage is done to one of them."""
+    """A table of two files in one manifest, with deletes in others. Tests damage one of these files."""
 
     def __init__(self, folder: Path) -> None:
         rows = [pa.table({"id": [1, 2, 3], "p": pa.array([0, 0, 0], pa.int32())})] * 2
@@ -41,7 +41,7 @@ class Table:
         self.data = Path(folder / "t" / "metadata" / "m0.avro")
 
     def delete(self, kind: str) -> Path:
-        """Delete a row, two rows with equality; returns the manifest of it."""
+        """Delete one row, or two rows by equality; return the manifest of the deletes."""
         path, of = f"{self.location}/data/d.{kind}", {"partition": {"p": 0}, "spec_id": 1}
         first = f"{self.location}/data/0.parquet"
         if kind == "equality":
@@ -55,7 +55,7 @@ class Table:
 
     @property
     def list(self) -> Path:
-        """The manifest list of the current snapshot."""
+        """Return the manifest list of the current snapshot."""
         node = json.loads(local(self.metadata).read_text())
         current = next(s for s in node["snapshots"] if s["snapshot-id"] == node["current-snapshot-id"])
         return local(current["manifest-list"])
@@ -68,11 +68,11 @@ class Table:
         local(self.metadata).write_text(json.dumps(node))
 
     def count(self) -> int:
-        """The rows, by reading them."""
+        """Count the rows by reading them."""
         return lakescan.table(self.metadata).scan().to_arrow().num_rows
 
     def is_refused(self, problem: str, file: Path) -> None:
-        """Scanning and looking at the files raise an error that names the file and the problem."""
+        """Check that scans and the `files` table raise an error that names the file and the problem."""
         for read in (self.count, lambda: lakescan.table(self.metadata).inspect("files")):
             with pytest.raises(CorruptMetadata, match=rf"{file.name}.*{problem}.*\. Restore"):
                 read()
@@ -218,7 +218,7 @@ def test_without_counts_the_length_tells_that_a_manifest_was_cut(table: Table) -
 
 
 def test_entries_that_the_list_does_not_count_are_read(table: Table) -> None:
-    """Some tables were edited by tools that leave the list as it was; the reference reads them."""
+    """Some tables were edited by tools that did not update the manifest list. The reference reads them."""
     rewrite_avro(table.list, set_rows(added_files_count=1, manifest_length=1))
     assert table.count() == 6
 
@@ -229,7 +229,7 @@ def test_an_entry_that_was_repeated_does_not_double_its_rows(table: Table) -> No
 
 
 def test_a_file_that_was_committed_twice_is_read_twice(table: Table) -> None:
-    """So does the reference. The list counts such a file twice, too."""
+    """The reference reads it twice, too. The manifest list also counts it twice."""
     rewrite_avro(table.data, lambda entries: entries.append(entries[1]))
     rewrite_avro(table.list, set_rows(added_files_count=3))
     assert table.count() == 9
@@ -257,7 +257,7 @@ def test_a_manifest_is_listed_once(table: Table) -> None:
 
 def test_a_list_and_a_header_name_one_partition_spec(table: Table) -> None:
     rewrite_avro(table.list, set_rows(partition_spec_id=0))
-    table.is_refused("header says partition spec '1', but its manifest list says 0", table.data)
+    table.is_refused("header has the partition spec '1', but its manifest list records 0", table.data)
     rewrite_avro(table.data, partition_spec_id=None)
     lakescan.table(table.metadata).scan().plan()
 
@@ -293,7 +293,7 @@ def test_manifests_that_have_the_files_of_the_totals_are_all_there(table: Table)
 
 
 def test_totals_that_do_not_follow_are_not_believed(table: Table) -> None:
-    """Writers add changes to the totals of the snapshot before: what one got wrong stays wrong."""
+    """Writers add changes to the previous snapshot's totals, so an error in a total stays."""
     table.summarize(total_data_files="9", added_data_files="2")
     assert table.count() == 6
     table.delete("positions")
@@ -321,7 +321,7 @@ def test_where_deletes_count_a_file_that_was_there_before_says_how_old_it_is(tab
 
 
 def test_files_differ_by_partitions_whose_source_no_schema_has(tmp_path: Path) -> None:
-    """Deletes of a partition go by its values, also where the column was dropped and its schema expired."""
+    """Deletes of a partition match by its values, even if the column was dropped and its schema expired."""
     table = Table(tmp_path)
     rewrite_avro(table.data, lambda entries: entries[1]["data_file"]["partition"].update(p=1))
     table.delete("equality")
@@ -341,7 +341,7 @@ def test_a_fault_of_storage_is_not_taken_for_damage(table: Table, tmp_path: Path
 
 
 def _without_counts(path: Path) -> dict[str, Any]:
-    """Write a manifest list anew whose manifests have no counts, as those of version 1 may; returns its schema."""
+    """Rewrite a manifest list without file counts, as version 1 allows; return its schema."""
     import io
 
     import fastavro

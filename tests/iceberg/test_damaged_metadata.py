@@ -1,4 +1,4 @@
-"""Metadata that contradicts itself, or has members of other types: refused with file and place, or read without."""
+"""Contradictory metadata, or members of other types, are refused with file and place, or ignored where possible."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def first(node: dict[str, Any]) -> dict[str, Any]:
     [
         (lambda n: n.pop("current-snapshot-id"), "no current-snapshot-id, but a branch main"),
         (lambda n: n.update({"current-snapshot-id": -1}), "no current-snapshot-id, but a branch main"),
-        (lambda n: (n.pop("current-snapshot-id"), n.pop("refs")), "snapshot-log says that 3 is current"),
+        (lambda n: (n.pop("current-snapshot-id"), n.pop("refs")), "by its snapshot-log 3 is current"),
         (
             lambda n: n["refs"]["main"].update({"snapshot-id": 1}),
             "current-snapshot-id is 3, but the branch main is at 1",
@@ -103,7 +103,7 @@ def test_what_leaves_the_state_of_the_table_open_is_refused(change: Any, problem
 
 
 def test_a_table_without_a_current_snapshot_may_have_others() -> None:
-    """Writers that take the branch main away empty the log; other branches and staged snapshots stay."""
+    """Writers that remove the branch main empty the log; other branches and staged snapshots stay."""
     node = changed(lambda n: (n.pop("current-snapshot-id"), n["refs"].pop("main"), n.update({"snapshot-log": []})))
     assert parse(node).current_snapshot_id is None
 
@@ -213,7 +213,7 @@ def test_a_damaged_snapshot_log_fails_only_what_needs_it(log: Any) -> None:
 def test_without_a_snapshot_log_only_a_table_with_a_current_snapshot_has_a_history(
     current: int, expected: list[int]
 ) -> None:
-    """All snapshots may be on other branches: then none was ever current."""
+    """All snapshots may be on other branches. Then none was ever current."""
     table = opened(changed(lambda n: n.update({"snapshot-log": [], "current-snapshot-id": current, "refs": {}})))
     rows = as_table(table.metadata_table("history", table.snapshot(SnapshotSelector())))
     assert rows["snapshot_id"].to_pylist() == expected
@@ -221,7 +221,7 @@ def test_without_a_snapshot_log_only_a_table_with_a_current_snapshot_has_a_histo
 
 
 def test_a_damaged_metadata_log_fails_only_what_needs_it() -> None:
-    """Orphan files are those that no log names: a log that cannot be read is not an empty one."""
+    """Orphan files are files that no log names. An unreadable log must not count as an empty one."""
     table = opened(changed(lambda n: n.update({"metadata-log": [{}]})))
     assert table.snapshot(SnapshotSelector()).id == 3
     with pytest.raises(CorruptMetadata, match=r"metadata-log\[0\]"):

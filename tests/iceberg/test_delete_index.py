@@ -1,4 +1,4 @@
-"""Deletes apply to the files that the specification says, and to no others."""
+"""Deletes apply to exactly the files that the specification defines."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_position_deletes_that_name_one_file_apply_to_it_only() -> None:
 
 
 def test_position_deletes_of_several_files_apply_to_all_of_their_partition_whatever_their_bounds() -> None:
-    """A name between the bounds may be a file outside of them in another spelling: `x/2//b` is `x/2/b`."""
+    """A path within the bounds may be another spelling of a file outside of them: `x/2//b` is `x/2/b`."""
     data = [row("x/1", 1), row("x/2/b", 1)]
     assert matched(data, [positions("d", 2, stats=bounds("x/1", "x/2/a"))]) == {"x/1": ["d"], "x/2/b": ["d"]}
 

@@ -1,4 +1,4 @@
-"""A position delete finds its data file in whatever spelling; where that may mean several, it is refused."""
+"""A position delete finds its data file however the path is spelled; an ambiguous path is refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 
 @pytest.fixture
 def table(tmp_path: Path) -> Any:
-    """Two files of five numbers each: 0 to 4, 10 to 14. Their paths in manifests begin with `file://`."""
+    """Make two files of five numbers each: 0 to 4, 10 to 14. Their paths in manifests begin with `file://`."""
     made = local_catalog(tmp_path).create_table("n.t", pa.schema({"n": pa.int64()}))
     for start in (0, 10):
         made.append(pa.table({"n": range(start, start + 5)}))
@@ -41,7 +41,7 @@ def table(tmp_path: Path) -> Any:
 
 
 def first_file(table: Any) -> str:
-    """The data file of the numbers from 0 on, as a plain path."""
+    """Return the data file of the numbers from 0, as a plain path."""
     tasks = table.scan(row_filter="n < 5").plan_files()
     return str(next(iter(tasks)).file.file_path).removeprefix("file://")
 
@@ -105,7 +105,7 @@ def test_rows_that_name_nothing_are_counted_in_the_explanation(table: Any) -> No
 
 
 def also_listed_as(table: Any, name: str) -> None:
-    """List the first data file once more, under another name."""
+    """List the first data file a second time, under another name."""
     known = next(iter(table.scan(row_filter="n < 5").plan_files())).file
     again = DataFile.from_args(
         content=known.content,
@@ -164,7 +164,7 @@ names = st.sampled_from(["/t/a", "file:/t/a", "/t//a", "s3://b/x", "s3a://b/x", 
 
 @given(st.lists(names, min_size=1, max_size=4), names, st.sampled_from(["referenced", "bounds", "vector", "several"]))
 def test_the_index_finds_what_the_rule_says(files: list[str], name: str, how: str) -> None:
-    """The files of that very name, else those at its place if they have one name; several names rule none out."""
+    """Files with exactly that name; else files at the same path with one name. Several names exclude none."""
     places = LocationMatcher(home="hdfs://h/t")
     where = {each: places.canonicalize(pa.array([each]))[0].as_py() for each in {*files, name}}
     delete = {

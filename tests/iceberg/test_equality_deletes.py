@@ -1,4 +1,4 @@
-"""Equality deletes remove the rows that had a deleted key when the delete was committed, and no later ones."""
+"""Equality deletes remove the rows that had a deleted key when the delete was committed, but no later rows."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ KEYS = st.tuples(st.none() | st.integers(0, 3), st.none() | st.sampled_from([NAN
 
 
 def key(row: tuple[int | None, float | None]) -> tuple[Any, Any]:
-    """A row's key as one that Python compares as the reference does."""
+    """Return a row's key in a form that Python compares as the reference does."""
     number, value = row
-    return number, value if value is None else str(value)  # NaN is itself, and -0.0 is not 0.0
+    return number, value if value is None else str(value)  # NaN equals NaN, and -0.0 differs from 0.0
 
 
 @pytest.mark.slow
@@ -47,7 +47,7 @@ def test_the_map_knows_the_newest_delete_of_every_key(rows: list[Any], deletes: 
 
 @pytest.fixture(autouse=True, params=["all keys at once", "key by key"])
 def keys_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of it holds where there are more keys than are held at once."""
+    """Run each test also with more keys than are held at once."""
     if request.param == "key by key":
         monkeypatch.setattr("lakescan.reading.deletes.equality_deletes.KEYS_AT_ONCE", 0)
         monkeypatch.setattr("lakescan.reading.deletes.equality_deletes._BATCH", 1)
@@ -55,7 +55,7 @@ def keys_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def table(tmp_path: Path) -> Any:
-    """An empty pyiceberg table of (id, name)."""
+    """Make an empty pyiceberg table of (id, name)."""
     catalog = local_catalog(tmp_path)
     return catalog.create_table("n.t", pa.schema([("id", pa.int32()), ("name", pa.string())]))
 
@@ -65,7 +65,7 @@ def rows(ids: list[int | None], names: list[str | None]) -> pa.Table:
 
 
 def committed(table: Any, *deletes: Callable[[str], DeleteFile]) -> Any:
-    """The table after these delete files were committed, open in pyiceberg again."""
+    """Commit the delete files and return the table, reopened in pyiceberg."""
     from pyiceberg.table import StaticTable
 
     base = f"{table.location()}/data/eq-{len(list(local(table.location()).glob('data/eq-*')))}"
@@ -193,7 +193,7 @@ def test_deletes_of_a_partition_do_not_reach_others(tmp_path: Path) -> None:
 
 
 def test_deletes_of_an_older_spec_reach_only_files_of_that_spec(table: Any) -> None:
-    """A global delete reaches every spec; one of a partition does not reach files of a later spec."""
+    """A global delete applies to every spec. A partition's delete does not apply to files of a later spec."""
     from pyiceberg.transforms import IdentityTransform
 
     table.append(rows([1, 2], ["a", "b"]))
@@ -245,7 +245,7 @@ def test_keys_that_groups_share_are_decoded_once_a_process(table: Any, monkeypat
 
 
 def test_keys_deleted_again_take_no_more_room(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many commits that delete the same keys are one piece."""
+    """Many commits that delete the same keys take one piece."""
     from lakescan.reading.deletes import equality_deletes as equality
 
     table.append(rows([1, 2, 3], ["a", "b", "c"]))
@@ -261,7 +261,7 @@ def test_keys_deleted_again_take_no_more_room(table: Any, monkeypatch: pytest.Mo
 
 
 def test_wide_keys_are_held_by_bytes(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few keys that are long take as many pieces as many keys that are short."""
+    """A few long keys take as many pieces as many short keys."""
     from lakescan.reading.deletes import equality_deletes as equality
 
     names = [letter * 1000 for letter in "abcdefgh"]

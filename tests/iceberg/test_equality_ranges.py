@@ -1,4 +1,4 @@
-"""Equality deletes are left out of a file's reading only when none of their keys can be in it."""
+"""A read of a file skips an equality delete only if none of its keys can be in the file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Row = tuple[int | None, float | None]
 
 
 def recorded(rows: list[Row], *, counts: bool = True, ranges: bool = True) -> dict[str, Any]:
-    """A file's statistics as a writer records them: bounds without nulls and NaN."""
+    """Return a file's statistics as a writer records them: bounds without nulls and NaN."""
     stats: dict[str, list[dict[str, Any]]] = {name: [] for name in (f.name for f in STATS)}
     for place, (field_id, form) in enumerate([(1, "<i"), (2, "<d")]):
         values = [r[place] for r in rows]

@@ -1,6 +1,6 @@
-"""`where` gives the rows that DuckDB gives on the plain data, and planning never drops a file that has one of them.
+"""`where` gives the rows that DuckDB gives on plain data, and planning never drops a file with a matching row.
 
-The same rows, with nulls, NaN and dates before 1970, are in tables of every partitioning, in many small files.
+The same rows, with nulls, NaN and dates before 1970, are stored in many small files of tables with every partitioning.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ PARTITIONS: list[list[tuple[str, str]]] = [
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> list[lakescan.Table]:
-    """One table a partitioning; every other one with a spec of its own for the second half of the rows."""
+    """Make one table per partitioning; in every other one, the second half of the rows has another spec."""
     from pyiceberg.transforms import parse_transform
 
     folder = tmp_path_factory.mktemp("filters")
@@ -98,7 +98,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> list[lakescan.Table]:
 
 @pytest.fixture(scope="module")
 def file_of(tables: list[lakescan.Table]) -> list[dict[int, str]]:
-    """For each table, the file that each id is in."""
+    """For each table, return the file of each id."""
     found = [t.scan().select("id", "_file").to_arrow() for t in tables]
     return [dict(zip(f["id"].to_pylist(), f["_file"].to_pylist(), strict=True)) for f in found]
 

@@ -1,4 +1,4 @@
-"""Manifests that are not what they say: refused with their name before memory or time go to what they ask for."""
+"""Manifests with false sizes and counts are refused by name before they cost memory or time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table that is opened again reads only what is new, and is in the state that its metadata says."""
+"""Reopening a table reads only new metadata, and gives the same state as reading all of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def created(catalog: lakescan.Catalog) -> lakescan.Table:
 
 
 def planned(table: lakescan.Table, condition: str | None = None, version: int | None = None) -> list[tuple[Any, ...]]:
-    """The data files of a plan, with their rows and the number of their deletes."""
+    """Return the data files of a plan, with their row counts and the number of their deletes."""
     scan = table.scan() if version is None else table.scan().as_of(version=version)
     files = (scan if condition is None else scan.where(condition)).plan().files
     deletes = map(len, files["deletes"].to_pylist())
@@ -141,7 +141,7 @@ def embedded(folder: Path) -> lakescan.Catalog:
 
 @pytest.fixture
 def opened_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[lakescan.Table, list[str]]:
-    """A table, and the metadata files that are parsed from now on."""
+    """Open a table, and record the metadata files that are parsed from then on."""
     table = created(embedded(tmp_path))
     table.append(pa.table({"n": [1, 2], "part": ["a", "b"]}))
     CACHE.clear()
@@ -164,7 +164,7 @@ def test_a_metadata_file_is_parsed_once(opened_twice: tuple[lakescan.Table, list
 
 
 def test_a_metadata_file_that_was_replaced_is_parsed_again(opened_twice: tuple[lakescan.Table, list[str]]) -> None:
-    """Even with another of the same size and time."""
+    """Even if the new file has the same size and time."""
     table, _ = opened_twice
     path = Path(table.scan().to_options()["path"].removeprefix("file://"))
     before = os.stat(path)

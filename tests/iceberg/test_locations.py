@@ -1,4 +1,4 @@
-"""Locations of new data files are those that the reference chooses by a table's properties."""
+"""New data files have the locations that the reference implementation derives from a table's properties."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_properties_choose_the_location(properties: dict[str, str], partition: s
     [("b", "1110/0111/1110/00000011"), ("c", "0010/1101/0110/01011111"), ("d", "1001/0001/0100/01110011")],
 )
 def test_the_hash_is_the_references(name: str, entropy: str) -> None:
-    """The values of its own tests."""
+    """The expected values are those of the reference's own tests."""
     assert located(HASHED, name) == f"{TABLE}/data/{entropy}/{name}"
 
 

@@ -1,4 +1,4 @@
-"""Manifests and manifest lists written by pyiceberg are read as pyiceberg reads them; inheritance works."""
+"""Manifests and manifest lists written by pyiceberg are read as pyiceberg reads them, with inheritance."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SPEC = PartitionSpec(0, (PartitionField(1000, "p", 2, Transform("identity"), t.I
 
 
 class Memory(Storage):
-    """Storage that holds one file."""
+    """A storage that holds one file."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ def test_pyicebergs_manifests_hold_the_files_that_pyiceberg_lists(shop) -> None:
 
 
 def every_manifest() -> list[Path]:
-    """The manifests of the corpus of other projects' tables."""
+    """Return the manifests of the corpus of other projects' tables."""
     folder = corpus_folder()
     if folder is None:
         pytest.skip("the corpus of other projects' tables is not here (LAKESCAN_CORPUS)")
@@ -171,7 +171,7 @@ def every_manifest() -> list[Path]:
 
 
 def plain(table: pa.Table) -> list[Any]:
-    """Rows with key-value lists as dictionaries and times as text, whatever the decoder made of them."""
+    """Convert rows for comparison: key-value lists to dictionaries and times to text, whichever decoder made them."""
 
     def simple(value: Any) -> Any:
         if isinstance(value, dict):
@@ -290,7 +290,7 @@ def test_partition_values_of_every_type_are_the_same_by_both_decoders(
 
 
 def test_what_the_decoders_give_can_be_put_together() -> None:
-    """Few rows are decoded record by record and many to columns: one planning meets both."""
+    """A few rows are decoded record by record, many rows by column: one plan combines both."""
     bounds = [{"key": 2, "value": b"\x01\x00\x00\x00"}]
     few, many = (read([entry(f"f{n}", lower_bounds=bounds) for n in range(count)]) for count in (2, 600))
     assert few["stats"].type == many["stats"].type

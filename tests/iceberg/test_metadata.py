@@ -1,4 +1,4 @@
-"""Table metadata of every version is read; what breaks the specification is refused with file and field."""
+"""Table metadata of every version is read; violations of the specification are refused with file and field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata columns tell of each row which file it is from, where in it, and its lineage."""
+"""Metadata columns give each row's file, its position in the file, and its lineage."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_files_without_a_first_row_id_take_theirs_from_the_manifest() -> None:
 
 
 def test_columns_of_wide_tables_are_told_from_partition_fields(tmp_path: Path) -> None:
-    """Both are numbered from 1000 on."""
+    """Both may have ids from 1000 on."""
     from pyiceberg.transforms import IdentityTransform
 
     data = pa.table({f"c{n}": [n, n + 1] for n in range(1, 1003)})

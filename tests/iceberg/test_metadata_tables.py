@@ -1,4 +1,4 @@
-"""Metadata tables tell what a table knows of itself, with the columns that Iceberg's own reader gives them."""
+"""Metadata tables have the rows and columns that Iceberg's own reader gives them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(table: Any) -> None:
 
 
 def test_a_range_of_commits_has_no_files_of_one_snapshot(table: Any) -> None:
-    """Options that select appended rows select no snapshot: its files are refused, what the whole table has is not."""
+    """Options for appended rows select no single snapshot: `files` is refused, tables of the whole table are not."""
     first = table.history()[0].snapshot_id
     since = lakescan.table(table.metadata_location, **{"start-snapshot-id": first})
     assert since.inspect("snapshots").equals(opened(table).inspect("snapshots"))

@@ -1,4 +1,4 @@
-"""Files without field ids: names are mapped to ids, by the table's name mapping where it agrees with its schema."""
+"""Files without field ids: the table's name mapping gives the ids, where it agrees with the schema."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = pa.table(
         "n": pa.array([7], pa.int64()),
     }
 )
-# Each struct's members numbered before what comes behind it, where the schema numbers columns first.
+# Each struct's members are numbered before the columns after it, whereas the schema numbers columns first.
 IN_ANOTHER_ORDER = [
     {"field-id": 1, "names": ["s"], "fields": [
         {"field-id": 2, "names": ["l"], "fields": [{"field-id": 3, "names": ["element"]}]},
@@ -33,7 +33,7 @@ IN_ANOTHER_ORDER = [
 
 
 def migrated(folder: Path, rows: pa.Table, mapping: list[dict[str, Any]], schemas: int = 1) -> str:
-    """A table whose data file has no field ids, with that name mapping, and as many schemas."""
+    """Make a table whose data file has no field ids, with that name mapping and number of schemas."""
     table = local_catalog(folder).create_table("n.t", rows.schema)
     table.append(rows)
     (file,) = table.inspect.files()["file_path"].to_pylist()
@@ -52,7 +52,7 @@ def test_a_mapping_that_contradicts_the_only_schema_gives_way_to_its_names(tmp_p
 
 
 def test_with_several_schemas_nobody_knows_and_the_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(lakescan.CorruptMetadata, match="ids of others"):
+    with pytest.raises(lakescan.CorruptMetadata, match="ids of other fields"):
         lakescan.table(migrated(tmp_path, ROWS, IN_ANOTHER_ORDER, schemas=2)).scan().to_arrow()
 
 

@@ -20,7 +20,7 @@ MOMENTS = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.
 
 
 def ordinal(unit: str, moment: datetime) -> int:
-    """The partition value that the specification gives a moment."""
+    """Return the partition value that the specification defines for a moment."""
     months = (moment.year - 1970) * 12 + moment.month - 1
     seconds = (moment - EPOCH) // timedelta(seconds=1)
     return {"year": moment.year - 1970, "month": months, "day": seconds // 86_400, "hour": seconds // 3_600}[unit]
@@ -51,7 +51,7 @@ def test_a_date_lies_within_the_bounds_of_its_period(unit: str, day: date) -> No
 
 @st.composite
 def integers_of(draw: st.DrawFn, bits: int) -> int:
-    """Integers of a width, the least and greatest among them."""
+    """Draw integers of a width, with the least and greatest among them."""
     most = 2 ** (bits - 1) - 1
     near = st.integers(0, 2000)
     return draw(st.integers(-most - 1, most) | near.map(lambda n: most - n) | near.map(lambda n: n - most - 1))
@@ -105,7 +105,7 @@ def test_text_shorter_than_the_width_was_not_truncated() -> None:
 @pytest.mark.parametrize("unit", ["year", "month", "day", "hour"])
 @given(moment=st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-(2**63), 2**63 - 1]))
 def test_a_nanosecond_lies_within_the_bounds_of_its_period(unit: str, moment: int) -> None:
-    """Also in the first and the last period that 64 bits reach, in 1677 and 2262."""
+    """Also in the first and last period of 64-bit nanoseconds, in 1677 and 2262."""
     seconds = moment // 10**9
     day = EPOCH + timedelta(seconds=seconds)
     value = pa.array([seconds // 3600 if unit == "hour" else ordinal(unit, day)], pa.int32())

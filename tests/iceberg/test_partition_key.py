@@ -1,4 +1,4 @@
-"""Partitions have the same text just where they are the same."""
+"""Two partitions have the same key text exactly if they are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What manifests record of a column is believed as far as the writer of the file can be: by format and by type."""
+"""Column statistics in manifests are used only if writers of the file format can record them correctly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENTRY = pa.list_(pa.struct([pa.field("key", pa.int32()), pa.field("value", pa.in
 
 
 def recorded(field: t.Field) -> ColumnStats:
-    """The statistics of an ORC file and of a Parquet file, which both say that the column has no null."""
+    """Return the statistics of an ORC file and of a Parquet file that both record no nulls for the column."""
     schema = Schema(COLUMNS)
     counts = pa.array([[{"key": field.id, "value": 0}]] * 2, ENTRY)
     stats = pa.StructArray.from_arrays([counts], ["null_value_counts"])

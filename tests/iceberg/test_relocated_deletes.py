@@ -1,4 +1,4 @@
-"""Delete files with other paths: all else in them stays, and what cannot be rewritten is refused."""
+"""Delete files with rewritten paths: the rest of the file stays, and files that cannot be rewritten are refused."""
 
 from __future__ import annotations
 

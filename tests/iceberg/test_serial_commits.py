@@ -1,4 +1,4 @@
-"""Two writers at once: the table is as after one of them and then the other, or one of them is refused."""
+"""Two concurrent writers: the table is as if one ran after the other, or one of them is refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PARTS = ("a", "b")
 
 @dataclass(frozen=True)
 class Change:
-    """What a transaction does to rows whose `id` is in a range, and that are in a part."""
+    """What a transaction changes: the rows with an `id` in a range and in one part."""
 
     kind: str
     low: int
@@ -46,7 +46,7 @@ class Change:
         return row[1] == self.part and self.low <= row[0] <= self.high
 
     def new(self, before: Iterable[Row], number: int) -> list[Row]:
-        """The rows that the change adds to a state: an update depends on what it read."""
+        """Return the rows that the change adds to a state: an update depends on the rows it read."""
         if self.kind in ("append", "partitions"):
             return [(number, self.part)]
         if self.kind == "overwrite":
@@ -56,7 +56,7 @@ class Change:
         return []
 
     def apply(self, before: list[Row], number: int) -> list[Row]:
-        """The rows after the change alone."""
+        """Return the rows after only this change."""
         match self.kind:
             case "append" | "compact":
                 stay = before
@@ -67,7 +67,7 @@ class Change:
         return sorted([*stay, *self.new(before, number)])
 
     def begin(self, before: list[Row], number: int) -> Callable[[], object]:
-        """Read the table as it is now; what is returned makes the change, however late."""
+        """Read the table now; the returned function makes the change later."""
         target = now()._target(
             WriteOptions.parse({"overwrite_mode": "dynamic"}) if self.kind == "partitions" else NO_OPTIONS
         )
@@ -101,7 +101,7 @@ class Change:
 
 
 KINDS = ("update", "update", "append", "overwrite", "partitions", "compact", "delete by position", "delete by key")
-# Ranges have row 3 in common.
+# All ranges contain row 3.
 CHANGES = st.builds(
     Change, st.sampled_from(KINDS), st.integers(1, 3), st.integers(3, 6), st.sampled_from(("a", "a", *PARTS))
 )

@@ -1,4 +1,4 @@
-"""Made-up scopes and sequence numbers give each data file just the equality deletes that a server named for it."""
+"""Synthetic scopes and sequence numbers give each data file the equality deletes that a server listed for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakescan.iceberg.scan.server_scan_tasks import EqualityScopes, equality_sco
 
 
 def deletes_of(found: EqualityScopes, file: int) -> set[int]:
-    """The deletes by which readers delete rows of a file: of the scopes that it has, those that are newer."""
+    """Return the deletes that readers apply to a file: those of its scopes that are newer than the file."""
     age = found.ages[file]
     scopes = {scope for owner, scope, _, _ in found.ranges if owner == file}
     return {number for scope in scopes for number, newest in found.scopes[scope] if age is not None and newest > age}

@@ -1,4 +1,4 @@
-"""Tables of ORC and Avro files are read in splits: each row once, with its position, its id and its deletes."""
+"""ORC and Avro tables are read in splits: each row once, with its position, its id and its deletes."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def test_an_avro_file_that_breaks_off_between_blocks_is_noticed_in_splits(tmp_pa
     kept = data[: data.rindex(blocks.marker, 0, -16) + 16]
     path.write_bytes(kept)
     for size in (len(data) * 2, len(data) // 5):
-        with pytest.raises(CorruptData, match=f"has {last.first_row:,} rows, but the table's metadata says {ROWS:,}"):
+        counts = f"has {last.first_row:,} rows, but the table's metadata records {ROWS:,}"
+        with pytest.raises(CorruptData, match=counts):
             lakescan.table(location).scan().options(**{"split-size": size}).to_arrow()
 
 

@@ -16,7 +16,7 @@ from tests.support.rows import differences
 
 @pytest.fixture(scope="module")
 def events(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A pyiceberg table with three snapshots, a tag on the first and a branch on the second; its columns grew."""
+    """A pyiceberg table with three snapshots, a tag on the first and a branch on the second, and added columns."""
     folder = tmp_path_factory.mktemp("events")
     catalog = local_catalog(folder)
     table = catalog.create_table("n.events", pa.schema([("id", pa.int64())]))

@@ -1,4 +1,4 @@
-"""Theta sketches: bytes as Apache DataSketches writes them, of values as Iceberg serializes them."""
+"""Theta sketches have the bytes of Apache DataSketches, over values as Iceberg serializes them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def sketch(values: pa.Array, kind: t.Type) -> ThetaSketch:
     ],
 )
 def test_bytes_are_those_of_the_reference(values: pa.Array, kind: t.Type, expected: str) -> None:
-    """Made with the library: it writes 0 for the sampling probability, which readers ignore, and Java 1.0."""
+    """The expected bytes are the library's. It writes the unused sampling probability as 0; Java writes 1.0."""
     assert sketch(values, kind).serialize().hex() == expected.replace(" ", "")
 
 
@@ -86,7 +86,7 @@ def test_values_have_the_same_hash_whatever_is_around_them(values: list[bytes], 
 
 @given(st.lists(st.integers(0, 20_000), max_size=4), st.integers(1, 7))
 def test_parts_unite_to_the_whole(ends: list[int], seed: int) -> None:
-    """In whatever parts values are added, and in bytes between, the sketch is the same."""
+    """The sketch is the same however the values are divided, and if parts are serialized in between."""
     values = np.random.default_rng(seed).permutation(12_000)
     whole = sketch(pa.array(values), t.LONG)
     united = ThetaSketch()

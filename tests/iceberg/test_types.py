@@ -1,4 +1,4 @@
-"""Every column type of the specification is read, in process and on Spark, whatever wrote the files."""
+"""Every column type of the specification is read, in process and on Spark, whichever writer wrote the files."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ NANOS = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def nanoseconds(folder: Path, *offsets: int) -> str:
-    """A table of moments so many nanoseconds after noon, with and without a zone."""
+    """Make a table of moments a few nanoseconds after noon, with and without a zone."""
     fields = [column("at", "timestamptz_ns", 1), column("wall", "timestamp_ns", 2)]
     ticks = [int(NANOS.timestamp()) * 10**9 + n for n in offsets]
     at, wall = (pa.array(ticks, pa.int64()).cast(pa.timestamp("ns", zone)) for zone in ("UTC", None))

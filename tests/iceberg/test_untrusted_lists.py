@@ -1,4 +1,4 @@
-"""Commits on manifest lists of other writers: what these record may be wrong, and costs no row."""
+"""Commits on other writers' manifest lists, whose records may be wrong: no row is lost."""
 
 from __future__ import annotations
 

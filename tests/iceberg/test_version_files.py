@@ -1,4 +1,4 @@
-"""Commits without a catalog follow Iceberg's protocol for file systems, and lose nothing to writers that rename."""
+"""Commits without a catalog follow Iceberg's file system protocol, and lose nothing to writers that rename."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def hint(folder: Path) -> str:
 
 
 class Java:
-    """A writer that commits as Java does: a draft, a look whether the name is taken, and a rename that replaces."""
+    """A writer that commits as Java does: write a draft, check that the name is free, and rename over any file."""
 
     def __init__(self, folder: Path, version: int) -> None:
         self.draft = folder / f"metadata/{uuid4()}.metadata.json"
@@ -69,7 +69,7 @@ class Java:
 
 
 def around_creation(monkeypatch: pytest.MonkeyPatch, before: Callable[[], None], after: Callable[[], None]) -> None:
-    """Run something once, just before and just after a commit creates its file."""
+    """Run functions just before and just after a commit creates its file."""
     create, calls = version_files.put_if_absent, []
 
     def created(*arguments: Any) -> bool:
@@ -106,7 +106,7 @@ def test_of_writers_that_race_each_commits_once(folder: Path) -> None:
 
 
 def test_a_rename_that_replaced_the_new_version_is_a_conflict(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Java looked before, and renamed after lakescan created the file: Java's commit stands, and ours is retried."""
+    """Java checked before and renamed after lakescan created the file: Java's commit stands, and ours is retried."""
     lakescan.table(folder).append(rows(1))
     theirs = _their_next(folder, rows(7))
     java = Java(folder, 3)
@@ -124,7 +124,7 @@ def test_a_rename_that_comes_later_fails(folder: Path, monkeypatch: pytest.Monke
 
 
 def test_a_draft_that_is_still_empty_stays(folder: Path) -> None:
-    """Its writer looks whether the name is taken later, and would fail at once without its file."""
+    """Its writer checks the name later, and would fail without its file."""
     draft = folder / f"metadata/{uuid4()}.metadata.json"
     draft.write_bytes(b"")
     lakescan.table(folder).append(rows(1))
@@ -132,7 +132,7 @@ def test_a_draft_that_is_still_empty_stays(folder: Path) -> None:
 
 
 def test_a_version_that_others_removed_is_not_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slow writer creates a version that others had made, and removed as an old one: it has to commit again."""
+    """A slow writer creates a version that others had made and removed as an old one: it must commit again."""
     table = lakescan.table(folder)
     table.alter().set_properties(
         {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
@@ -148,7 +148,7 @@ def test_a_version_that_others_removed_is_not_made_again(folder: Path, monkeypat
 def test_a_commit_that_the_metadata_log_has_forgotten_stands_by_its_snapshot(
     folder: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    """More commits than the log keeps came between the commit and its look at the later versions."""
+    """More commits than the log keeps were made between the commit and its check of later versions."""
     table, folder = _forgetful(folder.parent / "few", version)
 
     around_creation(monkeypatch, lambda: None, lambda: append_others(folder, 3))
@@ -160,7 +160,7 @@ def test_a_commit_that_the_metadata_log_has_forgotten_stands_by_its_snapshot(
 def test_of_two_versions_of_the_same_millisecond_the_one_with_the_snapshot_stands(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clocks that are behind make all writers choose the millisecond after the last commit."""
+    """Writers with slow clocks all choose the millisecond after the last commit."""
     table, folder = _forgetful(folder.parent / "few")
     monkeypatch.setattr("time.time", lambda: 1_000_000_000.0)
 
@@ -209,7 +209,7 @@ def test_a_change_of_properties_that_nothing_shows_any_more_has_an_unknown_outco
 
 
 def test_all_writers_of_a_version_create_the_same_name(folder: Path) -> None:
-    """The codec is that of the state before, so that a commit that changes it does not pass by the others."""
+    """The codec is that of the previous version, so that a commit that changes it still meets the others."""
     table = lakescan.table(folder)
     table.alter().set_properties({"write.metadata.compression-codec": "gzip"}).commit()
     table.append(rows(1))
@@ -218,7 +218,7 @@ def test_all_writers_of_a_version_create_the_same_name(folder: Path) -> None:
 
 
 def test_a_version_under_another_codec_is_a_conflict(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Java names a commit that changes the codec by the new one."""
+    """Java names a commit that changes the codec after the new codec."""
     import gzip
 
     theirs = gzip.compress(_their_next(folder, rows(7)))
@@ -307,7 +307,7 @@ def test_a_table_that_a_catalog_owns_is_refused(folder: Path) -> None:
 
 
 def test_a_draft_is_no_version(folder: Path) -> None:
-    """Its name may begin with digits alone."""
+    """Its name may begin with digits."""
     (folder / "metadata/version-hint.text").unlink()
     draft = folder / "metadata/99999999-0000-4000-8000-000000000000.metadata.json"
     draft.write_text("{}")
@@ -377,7 +377,7 @@ def _forgetful(folder: Path, version: str = "2") -> tuple[lakescan.Table, Path]:
 
 
 def _their_next(folder: Path, more: pa.Table) -> bytes:
-    """The metadata that another writer would commit next: made by a commit that is then taken back."""
+    """Return the metadata that another writer would commit next, by making a commit and removing its version again."""
     before = set((folder / "metadata").glob("v*.json"))
     kept = hint(folder)
     lakescan.table(folder).append(more)
@@ -419,12 +419,12 @@ def test_a_commit_to_a_table_that_is_dropped_meanwhile_fails(
 def test_a_commit_based_on_a_version_that_a_rename_replaced_is_made_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Java renames late over the version of another writer, from which this commit was already made."""
+    """Java's late rename replaces another writer's version, on which this commit was already based."""
     table = lakescan.table(folder)
     theirs, java = _their_next(folder, rows(7)), Java(folder, 2)
     java.look(theirs)
     draft = java.draft.read_bytes()
-    table.append(rows(1))  # removes the draft; let the rename come before that
+    table.append(rows(1))  # removes the draft; the rename must come before that
     java.draft.write_bytes(draft)
     around_creation(monkeypatch, lambda: _replaced(java), lambda: None)
     lakescan.table(folder).append(rows(2))

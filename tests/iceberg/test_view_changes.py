@@ -1,4 +1,4 @@
-"""How a view changes, and the updates of a REST catalog that make the same change."""
+"""Changes of a view, and the REST catalog updates that make the same change."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_new_query_with_new_columns_adds_a_schema_and_a_version(view: ViewMeta
     assert actions(view, new) == ["set-properties", "add-schema", "add-view-version", "set-current-view-version"]
     [_, schema, version, current] = updates(view, new)
     assert schema["schema"]["fields"][0]["name"] == "m"
-    assert (version["view-version"]["schema-id"], current["view-version-id"]) == (-1, -1)  # those just added
+    assert (version["view-version"]["schema-id"], current["view-version-id"]) == (-1, -1)  # the ids just added
 
 
 def test_a_new_query_with_the_same_columns_keeps_their_schema(view: ViewMetadata) -> None:

@@ -1,4 +1,4 @@
-"""Options keep the ecosystem's names; what is unknown is refused with the nearest valid one, never ignored."""
+"""Options have the ecosystem's names; an unknown option is refused with the nearest valid name, never ignored."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_options_that_belong_elsewhere_say_where(name: str, says: str) -> None:
         ReadOptions.parse({name: "true"}).check_format("iceberg")
 
 
-# What Delta's `DeltaOptions` takes, with a value; `None`: both sides obey it.
+# The options of Delta's `DeltaOptions`, each with a value; `None`: both sides obey it.
 OF_READS = {
     "versionAsOf": "0",
     "timestampAsOf": "2026-01-01",
@@ -439,7 +439,7 @@ def test_splits_decide_how_many_readers_there_are_if_flink_infers_them(tmp_path:
     for n in range(8):
         table.append(pa.table({"id": range(n, n + 1000)}))
     table = lakescan.table("inferring.db.t")
-    weight = 4 * 2**20  # of each small file
+    weight = 4 * 2**20  # for each small file
     sizes = {"parallelism": 8, "file_open_cost": weight}
     assert groups(table, **sizes) == 2  # adaptive: no smaller than 16 MB
     assert groups(table, infer_source_parallelism=True, **sizes) == 1  # 128 MB

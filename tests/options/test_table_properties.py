@@ -1,4 +1,4 @@
-"""Typed table properties: parsed when they are asked for; what is wrong with one fails only what depends on it."""
+"""Typed table properties: parsed on use; an invalid one fails only the operations that depend on it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = pa.table({"id": [1, 2]})
 
 
 class Sizes(Properties):
-    """Properties of a table in these tests."""
+    """Table properties for these tests."""
 
     width = Property("width", 3, positive, "how wide it is")
 

@@ -1,4 +1,4 @@
-"""Groups of one partition: who writes what a group has makes as few files as the size allows."""
+"""Task groups of one partition: writing each group makes as few files as the size allows."""
 
 from __future__ import annotations
 

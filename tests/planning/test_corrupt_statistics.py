@@ -1,4 +1,4 @@
-"""Statistics that a writer is known to record wrongly prune nothing and prove nothing.
+"""Statistics that a writer is known to record wrongly prune no file and prove no filter.
 
 Each test names the fault; its source is in `planning.corrupt_statistics`.
 """
@@ -31,7 +31,7 @@ NUMBERS = pa.int64()
 def of_manifest(
     kind: t.Type, file_format: str, rows: int, *, member: bool = False, nulls: int | None = None, **more: Any
 ) -> ColumnStats:
-    """The statistics of one file, as a manifest entry records them: `lower`, `upper`, `values`."""
+    """Return the statistics of one file as a manifest entry records them: `lower`, `upper`, `values`."""
     names = {"lower": "lower_bounds", "upper": "upper_bounds", "values": "value_counts"}
     members = {names[key]: value for key, value in more.items()}
     if nulls is not None:
@@ -48,7 +48,7 @@ def of_manifest(
 
 
 def of_delta(field: t.Field, **stats: Any) -> ColumnStats:
-    """The statistics of one file, as a file action of Delta records them."""
+    """Return the statistics of one file as a Delta file action records them."""
     texts = pa.chunked_array([pa.array([json.dumps({"numRecords": 4, **stats})])])
     return FileStats(texts, None, Schema((field,)), [field]).columns()[field.id]
 
@@ -200,7 +200,7 @@ def test_bounds_of_bytes_without_a_declared_order_are_not_read() -> None:
 def test_row_groups_are_not_skipped_by_bounds_of_a_writer_that_records_wrong_ones(
     tmp_path: Path, writer: bytes, found: int
 ) -> None:
-    """The footer's upper bound is -2 where the greatest value is 2."""
+    """The footer's upper bound is -2, but the greatest value is 2."""
     rows = pa.table({"d": pa.array([Decimal(-3), Decimal(2)], pa.decimal128(38, 2))})
     lakescan.save(rows, str(tmp_path / "t"), format="delta")
     path = next(tmp_path.glob("t/*.parquet"))

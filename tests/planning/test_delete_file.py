@@ -1,4 +1,4 @@
-"""Deletes as records: what a delete table has in its columns, made only for the rows that a task asks for."""
+"""Delete records: views of a delete table's columns, created only for the rows that a task needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""References of data files to deletes, by number and by range, are what their pairs are."""
+"""References of data files to deletes, stored as numbers and ranges, expand to the original pairs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Own = tuple[set[int], list[tuple[int, int]]]
 
 @st.composite
 def owns(draw: Any) -> Own:
-    """The deletes of a file: numbers, and disjoint ranges."""
+    """Draw the deletes of a file: numbers, and disjoint ranges."""
     cuts = sorted(draw(st.sets(st.integers(POSITIONS, POSITIONS + KEYS), max_size=4)))
     return draw(st.sets(st.integers(0, POSITIONS - 1))), list(zip(cuts[::2], cuts[1::2], strict=False))
 

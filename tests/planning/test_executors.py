@@ -1,4 +1,4 @@
-"""Planning runs where it is told to, and gives the same plan everywhere."""
+"""Planning runs on the given executor, and gives the same plan on each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakescan.planning.scan_report import ScanMetrics
 
 
 class Counting:
-    """An executor that runs everything here and counts it, and can shuffle."""
+    """A local executor that counts its calls, and can shuffle."""
 
     min_bytes = 1 << 40
 
@@ -47,7 +47,7 @@ class Counting:
 
 
 def described(plan: lakescan.ScanPlan) -> tuple[Any, ...]:
-    """What a plan reads, whatever the order of its files."""
+    """Return the content of a plan, in an order that does not depend on its files' order."""
     tasks = [task for group in plan.groups for task in group.tasks()]
     deletes = {t.path: sorted((d.path or "", d.offset or 0) for d in t.deletes) for t in tasks}
     residuals = {t.path: str(plan.residuals[t.residual]) for t in tasks}
@@ -63,7 +63,7 @@ def table(request, shop) -> lakescan.Table:
 @pytest.mark.slow
 @pytest.mark.parametrize("least", [0, 3000])
 def test_a_distributed_plan_is_the_local_plan(table: lakescan.Table, least: int) -> None:
-    """Iceberg's manifests are mapped, Delta's log is split by path and reconciled in shares."""
+    """Iceberg's manifests are mapped; Delta's log is split by path and reconciled by partition."""
     scan = table.scan().where(f"{table.schema.names[0]} > {least}")
     executor = Counting()
     away = scan.plan_with(executor).options(**{"data-planning-mode": "distributed"})

@@ -1,4 +1,4 @@
-"""A plan explains itself: as text, in a terminal, and as a page that needs nothing else."""
+"""A plan explains itself as text, in a terminal, and as a self-contained page."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_an_empty_plan_is_drawn_too(shop, tmp_path: Path) -> None:
 
 
 def test_a_browser_draws_the_page(plan: ScanPlan, tmp_path: Path) -> None:
-    """Bars are as long as what they stand for, pictures are beside each other, and nothing is out of its place."""
+    """Bars are as long as their values, pictures stand side by side, and nothing is misplaced."""
     shapes = drawn(write_html([plan], tmp_path / "plan.html"))
     page = shapes.width
     funnel = shapes.of("svg.funnel rect.kept")

@@ -1,4 +1,4 @@
-"""`min` and `max` are those of all rows, whether metadata tells them or files are read; few files are."""
+"""`min` and `max` are those of all rows, from metadata or by reading; only a few files are read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def arrow(rows: list[tuple[Any, ...]]) -> pa.Table:
 
 
 def expected(values: list[Any], largest: bool) -> Any:
-    """SQL's: nulls do not count, NaN is greatest."""
+    """Compute the extreme as SQL does: nulls do not count, NaN is greatest."""
     known = [v for v in values if v is not None]
     key = (lambda v: (1, 0.0) if isinstance(v, float) and math.isnan(v) else (0, v)) if known else None
     return None if not known else (max if largest else min)(known, key=key)
@@ -85,7 +85,7 @@ def test_bounds_answer_without_a_file_being_read(numbers: str) -> None:
 
 
 def test_only_files_that_may_have_a_better_value_are_read(numbers: str) -> None:
-    """The file of the greatest values has a deleted row: it is read. The one in the middle need not be."""
+    """The file with the greatest values has a deleted row, so it is read. The middle file need not be read."""
     first, middle, last = (
         lakescan.table(numbers).scan().where(f"n = {n}").plan().files["path"][0].as_py() for n in (0, 150, 250)
     )

@@ -1,4 +1,4 @@
-"""Conditions on facts of data files prune files: in the filter of rows, and as a filter of files."""
+"""Conditions on metadata columns of data files prune files: in the row filter, and as a file filter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS = pa.table({"id": pa.array(range(40), pa.int64()), "day": ["a", "b", "c", N
 
 
 def made(tmp_path: Path, format: str) -> lakescan.Table:
-    """A table of partitions and of two commits; the Iceberg table's spec has changed between these."""
+    """Make a table of partitions and two commits; the Iceberg table's spec changes between the commits."""
     lake = lakescan.catalog(f"facts_{tmp_path.name}", warehouse=str(tmp_path / "w"))
     lake.create_namespace("n")
     by = "day" if format == "delta" else "bucket(4, id), day"
@@ -29,7 +29,7 @@ def made(tmp_path: Path, format: str) -> lakescan.Table:
 
 
 def planned(scan: lakescan.Scan) -> tuple[int, int]:
-    """The number of files that are planned, and of those without a residual filter."""
+    """Return the number of planned files, and of planned files without a residual filter."""
     plan = scan.plan()
     free = [str(plan.residuals[each]) == "true" for each in plan.splits["residual"].to_pylist()]
     return len(plan.files), sum(free)

@@ -1,4 +1,4 @@
-"""Task groups that were sent as rows of plain types are the same groups again."""
+"""Task groups survive the conversion to rows of plain types and back."""
 
 from __future__ import annotations
 

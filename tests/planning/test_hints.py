@@ -1,4 +1,4 @@
-"""An explanation ends with what a platform engineer would say of the plan, with the figures."""
+"""An explanation ends with a platform engineer's hints on the plan, with the figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakescan.planning.explain.summary import hints
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> lakescan.Table:
-    """Twelve tiny files, partitioned by day, without statistics of `note`."""
+    """Make a table of twelve tiny files, partitioned by day, without statistics of `note`."""
     folder = tmp_path_factory.mktemp("hints") / "t"
     configuration = {"delta.dataSkippingStatsColumns": "id"}
     for n in range(12):

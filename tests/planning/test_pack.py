@@ -60,7 +60,7 @@ def test_every_split_is_in_one_group_and_none_is_over_the_target_but_single_ones
 
 
 def packed_simply(weight: list[int], target: int, lookback: int) -> list[int]:
-    """Iceberg's packing as it is written: each split is compared with each open bin."""
+    """Pack as Iceberg's code does: compare each split with each open bin."""
     room: list[int] = []
     open_bins: list[int] = []
     closed: list[int] = []

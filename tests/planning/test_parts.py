@@ -1,4 +1,4 @@
-"""A plan in parts is the plan, memory bounded by a part; what is kept and left out of it is as asked."""
+"""A plan in parts equals the whole plan, with memory bounded by one part; options select the statistics to keep."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.catalog import local_catalog
 
 @pytest.fixture
 def table(tmp_path: Path) -> lakescan.Table:
-    """An Iceberg table of six files in as many manifests, ten numbers each."""
+    """Make an Iceberg table of six files in as many manifests, ten numbers each."""
     made = local_catalog(tmp_path).create_table("n.t", pa.schema({"n": pa.int64(), "s": pa.string()}))
     for start in range(0, 60, 10):
         made.append(pa.table({"n": range(start, start + 10), "s": [f"text {i}" for i in range(start, start + 10)]}))
@@ -33,7 +33,7 @@ def test_parts_have_every_file_once(table: lakescan.Table, monkeypatch: pytest.M
     reports = InMemoryReporter()
     scan = table.scan().where("n >= 20").report_to(reports)
     parts = list(scan.plan_parts())
-    assert [len(part.table) for part in parts] == [2, 2, 0]  # the last one tells of files that were left out
+    assert [len(part.table) for part in parts] == [2, 2, 0]  # the last one reports the skipped files
     whole = scan.plan()
     assert sorted(paths(*parts)) == sorted(paths(whole))
     in_parts, at_once = reports.reports

@@ -1,4 +1,4 @@
-"""A plan holds what the filter leaves, the part of the filter that has to run, and no more files than a limit needs."""
+"""A plan has the files that the filter leaves, the residual filter, and no more files than a limit needs."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SCHEMA = Schema((t.Field(1, "i", t.LONG), t.Field(2, "f", t.DOUBLE), t.Field(3, 
 
 
 def stats_of(rows: list[dict], known: frozenset[str], cut: int) -> dict[int, ColumnStats]:
-    """What a writer would record of one file: any of it may be missing, and text bounds are cut."""
+    """Return the statistics that a writer would record for one file; any may be missing, and text bounds are cut."""
     found = {}
     for field in SCHEMA.fields:
         values = [r[field.name] for r in rows]
@@ -130,7 +130,7 @@ def test_bounds_decide_comparisons(condition: str, might: bool, must: bool) -> N
 )
 @pytest.mark.parametrize(("nulls", "nans"), [(0, 3), (2, 1)])
 def test_a_file_of_nothing_but_nan_and_nulls_has_no_number(text: str, may: bool, nulls: int, nans: int) -> None:
-    """NaN is equal to no number, and greater than all."""
+    """NaN equals no number, and is greater than all."""
     counts = [pa.array([each], pa.int64()) for each in (nulls, nans, 3)]
     unknown = pa.nulls(1, pa.float64())
     stats = {2: ColumnStats(unknown, unknown, *counts)}

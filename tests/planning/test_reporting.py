@@ -1,4 +1,4 @@
-"""Reports of plans reach those who ask for them, in the form that Iceberg's REST catalogs take."""
+"""Scan reports reach the registered reporters, in the form that Iceberg's REST catalogs accept."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_report_survives_json(shop) -> None:
 
 @pytest.fixture
 def numbers(tmp_path: Path) -> Path:
-    """Three files of ten numbers; rows 3 and 4 of the first deleted by a vector."""
+    """Make three files of ten numbers; a vector deletes rows 3 and 4 of the first."""
     folder = tmp_path / "numbers"
     for start in (0, 10, 20):
         write_deltalake(folder, pa.table({"n": list(range(start, start + 10))}), mode="append")
@@ -120,7 +120,7 @@ def test_a_limit_needs_no_more_manifests_than_it_takes(tmp_path: Path) -> None:
 
 
 class Kept:
-    """A reporter that keeps the JSON form of reports. `made` is one that catalogs name."""
+    """A reporter that keeps the JSON form of reports. `made` is a reporter that catalogs name."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []

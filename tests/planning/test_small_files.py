@@ -1,4 +1,4 @@
-"""Streams read many small files: a task for every few of them would cost more than reading them."""
+"""Streams read many small files: one task for every few files would cost more than reading them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits partition a file: every byte in exactly one of them, whatever size the metadata records."""
+"""Splits partition a file: every byte is in exactly one split, whatever size the metadata records."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whatever statistics and partitions say, a filter keeps the rows that a full scan and the filter would.
+"""Whatever statistics and partitions record, a filter keeps the rows that a full scan and the filter would keep.
 
-For every type with its extremes, every transform and metrics mode, tables of both formats, written here, by deltalake
-and by pyiceberg. What is expected is said by plain Python (`tests.support.extremes`).
+Covers every type with its extremes, every transform and metrics mode, and tables of both formats, written by lakescan,
+deltalake and pyiceberg. Plain Python computes the expected rows (`tests.support.extremes`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MODES = ["none", "counts", "truncate(1)", "truncate(16)", "full"]
 
 
 class Made:
-    """Tables, each made when it is first asked for."""
+    """The tables, each made on first use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._name = folder, f"law{abs(hash(folder))}"
@@ -71,7 +71,7 @@ class Made:
         return lakescan.table(f"{self._name}.{name}")
 
     def _partitioned(self, column: str, transform: str) -> lakescan.Table:
-        """By a transform of the column, of which nothing else is recorded."""
+        """Make a table partitioned by a transform of the column, without other statistics of it."""
         return self._new([column], [transform.format(column)], {"write.metadata.metrics.default": "none"})
 
     def _with_metrics(self, mode: str) -> lakescan.Table:
@@ -108,7 +108,7 @@ Test = tuple[Predicate, Callable[[int], bool | None]]
 
 @st.composite
 def leaves(draw: st.DrawFn, column: str) -> Test:
-    """A test of the column, and what it says of each row."""
+    """Draw a test of the column and its expected result for each row."""
     keys, values = KEYS[column], DATA[column].combine_chunks().drop_null()
 
     def literal() -> pa.Scalar:
@@ -158,7 +158,7 @@ def filters(column: str) -> st.SearchStrategy[Test]:
 
 
 def check(table: lakescan.Table, column: str, test: Test) -> None:
-    """The rows, their number, and the extremes of the column among them."""
+    """Check the matching rows, their count, and the column's extremes among them."""
     predicate, holds = test
     expected = [n for n in range(e.ROWS) if holds(n)]
     scan = table.scan().where(predicate)
@@ -212,7 +212,7 @@ def test_statistics_of_delta(made: Made, writer: str, column: str, data: st.Data
 def test_an_overwrite_removes_just_the_rows_that_match(
     column: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Of rows that deltalake wrote: with bounds that were doubles, it removed files whose rows do not match."""
+    """With rows written by deltalake: its bounds were doubles, and files whose rows do not match were removed."""
     predicate, holds = data.draw(filters(column))
     rows = DATA.select(["k", "pair", column])
     location = str(tmp_path_factory.mktemp("overwritten") / "t")

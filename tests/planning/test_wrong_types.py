@@ -1,4 +1,4 @@
-"""Values of wrong types are refused by name: none of them selects another state, and none is silently ignored."""
+"""Values of wrong types are refused by name: none selects another state, and none is silently ignored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = pa.table({"id": [1, 2], "s": ["it's", "b"]})
 
 
 def local_catalog(folder: Path) -> lakescan.Catalog:
-    """An embedded catalog `local` with the namespace `db`."""
+    """Make an embedded catalog `local` with the namespace `db`."""
     lake = lakescan.catalog("local", warehouse=str(folder / "lake"))
     lake.create_namespace("db")
     return lake

@@ -1,4 +1,4 @@
-"""What the documents name exists: modules, tests, pages and make targets."""
+"""Names in the documents exist: modules, tests, pages and make targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 from lakescan.errors import DOCUMENTS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_ROOT_PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+PAGES = [*(ROOT / name for name in _ROOT_PAGES), *sorted((ROOT / "docs").rglob("*.md"))]
 FOLDERS = ("src", "tests", "interop", "benchmarks", "examples", "samples", "scripts")
 
 
@@ -37,7 +38,7 @@ def test_every_make_target_is_in_the_makefile(page: Path) -> None:
 
 
 def _texts(source: str) -> Iterator[str]:
-    """The texts of a module, with docstrings (`help()` shows them) but that of the module, which developers read."""
+    """Yield the texts of a module: all docstrings (`help()` shows them) except the module's own."""
     tree = ast.parse(source)
     own = ast.get_docstring(tree, clean=False)
     for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""The example projects do what their README says, run again, and go on where they ended."""
+"""The example projects do what their READMEs describe, can run again, and resume where they stopped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_lakehouse_is_what_its_raw_files_say_and_a_run_without_new_files_cha
 
 
 def _repeated(folder: Path) -> int:
-    """How many of the second day's changes are of an order that the same file changes once more."""
+    """Return how many of the second day's changes concern an order that the same file changes again."""
     lines = (folder / "raw" / "2026-01-02.jsonl").read_text().splitlines()[:-2]
     numbers = [json.loads(line)["order_id"] for line in lines]
     return len(numbers) - len(set(numbers))
@@ -51,7 +51,7 @@ ORDER = {"order_id": 1, "day": "2026-01-05", "country": "FR", "amount": "10.00"}
 
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
-    """The service of an empty table."""
+    """Start the service over an empty table and yield its address."""
     server = service.serve(tmp_path, 0)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

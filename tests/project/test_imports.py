@@ -1,4 +1,4 @@
-"""What is imported when: modules by need, and for reading a table nothing that writes one."""
+"""Import times of modules: they are imported on demand, and reading a table imports no writers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import lakescan
 
 
 def _modules_after(code: str, *arguments: str) -> list[str]:
-    """The modules of a new process that ran some code."""
+    """Return the modules that a new process has imported after running some code."""
     script = f"import sys, lakescan\n{code}\nprint('modules:', *sys.modules)"
     done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True)
     return done.stdout.rpartition("modules:")[2].split()
@@ -67,5 +67,5 @@ def test_functions_are_found_whichever_module_is_imported_first(first: str) -> N
 
 
 def test_modules_of_the_package_are_attributes_of_it() -> None:
-    """Messages advise to set limits, by `lakescan.limits`."""
+    """Messages advise users to set limits through `lakescan.limits`."""
     _modules_after("lakescan.limits.WHOLE_FILE += 1\nassert lakescan.errors.LakescanError and lakescan.spark.sql")

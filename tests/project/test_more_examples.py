@@ -1,4 +1,4 @@
-"""Examples that follow a database, are scheduled, and run on Connect: killed or repeated, they are right."""
+"""Examples that follow a database, are scheduled, or run on Connect stay correct when killed or repeated."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.support import own_catalog
 no_other_catalogs = own_catalog.no_other_catalogs
 
 ROOT = Path(__file__).parents[2]
-# Ends the process as a power cut would, before or after its nth call of one kind: the commit of the catalog
-# (`commit`), or the offset that is kept (`keep`).
+# Ends the process as a power cut would, before or after its nth call of one kind: the catalog's commit
+# (`commit`), or the storing of the offset (`keep`).
 KILLED = """
 import os, signal, sys
 from examples.cdc import cdc
@@ -55,7 +55,7 @@ def run(arguments: list[str], folder: Path, **variables: str) -> subprocess.Comp
 
 
 def check_each_commit(database: sqlite3.Connection, table: lakescan.Table) -> list[int]:
-    """Check that each state of the table is the log up to the end of its batch; the ends, oldest first."""
+    """Check that each state of the table equals the log up to the end of its batch; return these ends, oldest first."""
     ends: list[int] = []
     for commit in table.refresh().history().to_pylist():
         ends.append(int(dict(commit["summary"])["spark.sql.streaming.epochId"]))
@@ -70,15 +70,15 @@ def check_each_commit(database: sqlite3.Connection, table: lakescan.Table) -> li
     return ends
 
 
-# Where each run is killed, and the offset that it leaves; each run goes on where the one before was killed.
+# Where each run is killed, and the offset that it leaves. Each run resumes where the previous one was killed.
 KILLS = [
     ("keep", 1, "before", None),  # nothing is planned
-    ("commit", 1, "before", {"done": 0, "next": 20}),  # files are written, and not committed
-    ("commit", 1, "after", {"done": 0, "next": 20}),  # committed, and nobody knows
-    ("keep", 1, "before", {"done": 0, "next": 20}),  # the batch was found in the table, and is not yet done
+    ("commit", 1, "before", {"done": 0, "next": 20}),  # files are written, but not committed
+    ("commit", 1, "after", {"done": 0, "next": 20}),  # committed, but not recorded as done
+    ("keep", 1, "before", {"done": 0, "next": 20}),  # the batch was found in the table, but is not recorded as done
     ("keep", 1, "after", {"done": 20, "next": None}),
     ("keep", 1, "after", {"done": 20, "next": 40}),  # planned
-    ("keep", 3, "before", {"done": 40, "next": 60}),  # after the second commit: the third keeps that it is done
+    ("keep", 3, "before", {"done": 40, "next": 60}),  # after the second commit: the third record marks it as done
 ]
 
 
@@ -91,7 +91,7 @@ def test_a_table_follows_a_database_though_it_is_killed_at_each_step(tmp_path: P
             done = run(["-c", KILLED, str(tmp_path), kind, str(number), moment], tmp_path)
             assert done.returncode == -signal.SIGKILL, done.stderr
             assert (json.loads(offset.read_text()) if offset.exists() else None) == left
-        cdc.work(database, 5, seed=2)  # what came meanwhile is of later batches
+        cdc.work(database, 5, seed=2)  # concurrent changes belong to later batches
         (last,) = database.execute("SELECT max(position) FROM log").fetchone()
         table = cdc.open_table(tmp_path)
         cdc.follow(database, table, offset, 50)

@@ -1,4 +1,4 @@
-"""What the pages on moving to lakescan say to write instead runs, and returns the same."""
+"""The code that the pages on moving to lakescan suggest runs, and returns the same as the code it replaces."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_both_sides_of_a_page_return_the_same_rows(page: str, tmp_path: Path) ->
 
 
 def _rows(value: Any) -> list[str] | None:
-    """The rows of a frame with three columns at most, in one order; None for what is no frame of the page's columns."""
+    """Return the rows of a frame of at most three columns, sorted; None for any other value."""
     if type(value).__module__.startswith("polars"):
         value = value.to_arrow() if hasattr(value, "to_arrow") else None
     if type(value).__module__.startswith("pandas"):

@@ -20,7 +20,7 @@ IN_PROCESS = [each for each in ALL if each not in ON_SPARK]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a notebook runs, and where its temporary folders are."""
+    """The folder where a notebook runs, with its temporary folders."""
     (tmp_path / "here").mkdir()
     (tmp_path / "temporary").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def formatter(monkeypatch: pytest.MonkeyPatch) -> notebooks.Formatter:
-    """IPython's, as far as notebooks need it."""
+    """The parts of IPython's formatter that the notebooks need."""
     html = notebooks.Formatter()
     monkeypatch.setitem(sys.modules, "IPython", html.as_module())
     return html

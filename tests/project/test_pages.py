@@ -1,4 +1,4 @@
-"""The site's pages run as they stand there, in an empty folder, and show what their blocks print."""
+"""The site's pages run unchanged in an empty folder, and show the output that their blocks print."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _check(page: Path, spark: object = None) -> None:
     for block in pages.blocks(page.read_text()):
         shown = run.shown_by(block)
         if block.expected is not None and not pages.holds(block.expected, shown):
-            # pytest shows where the two differ
+            # pytest shows the difference
             assert shown == block.expected, f"line {block.line}: run python -m tests.support.pages docs/{_name(page)}"
 
 

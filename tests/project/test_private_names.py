@@ -1,4 +1,4 @@
-"""Libraries are used by their public names: a name with an underscore may be gone, or mean another thing, any day."""
+"""Libraries are used through public names: a name with an underscore may vanish or change its meaning at any time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src"
 LIBRARIES = ("pyiceberg", "deltalake")
-# Of others: Spark's context, a type of the standard library, sqlglot's parser. And what pyiceberg has no public name
-# for: it acts on what tables and servers say there, and opens connections that never end.
+# Allowed: Spark's context, a type of the standard library, sqlglot's parser, and parts of pyiceberg that have no public
+# name: there it would obey values from tables and servers, or open connections that never end.
 OTHERS = {
     "lakescan/catalogs/glue_catalog.py": ["_get_glue_table", "_update_glue_table"],
     "lakescan/catalogs/hive_metastore.py": [
@@ -28,12 +28,12 @@ OTHERS = {
     "lakescan/spark/optimizer_rules.py": [
         "_desc",
         "_of_lakescan",
-    ],  # the text of PySpark's errors, and a mark of ours
+    ],  # the text of PySpark's errors, and a mark of lakescan
     "lakescan/spark/workers.py": ["_sc"],
     "lakescan/reading/avro/codecs.py": ["_Decompress"],
     "lakescan/conformance/child.py": ["_exit"],  # of os
 }
-# PySpark's ways to its JVM, which have no public names. What uses them goes on without, where they are missing.
+# PySpark's access to its JVM has no public names. Code that uses it works without it.
 TO_THE_JVM = {"_gateway", "_jc", "_jdf", "_jsparkSession", "_jvm"}
 BY_NAME = ("getattr", "setattr", "hasattr", "delattr")
 
@@ -43,9 +43,9 @@ def is_private(name: str) -> bool:
 
 
 def private_uses(text: str) -> list[str]:
-    """The private names in a module that may be those of a library's modules and objects.
+    """Return the private names in a module that may belong to a library's modules and objects.
 
-    Which object an attribute is of is not decidable: one that no class of the module has is taken to be another's.
+    The owner of an attribute is not decidable. A name that no class of the module defines counts as foreign.
     """
     tree = ast.parse(text)
     own = set(own_members(tree))
@@ -54,7 +54,7 @@ def private_uses(text: str) -> list[str]:
 
 
 def own_members(tree: ast.Module) -> Iterator[str]:
-    """The methods and attributes of the module's own classes."""
+    """Yield the methods and attributes of the module's own classes."""
     for kind in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
         for node in ast.walk(kind):
             match node:

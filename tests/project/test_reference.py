@@ -1,4 +1,4 @@
-"""The pages of the reference are what the source says, and each error has its advice."""
+"""The reference pages match the source, and each error has advice."""
 
 from __future__ import annotations
 
@@ -38,13 +38,32 @@ def test_every_error_has_a_line_of_advice() -> None:
 def test_every_page_that_the_navigation_names_exists_and_every_guide_is_named() -> None:
     named = set(re.findall(r"([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
     docs = ROOT / "docs"
-    assert sorted(name for name in named if not (docs / name).exists()) == []
+    generated = set(_module("site_hooks").GENERATED)
+    assert sorted(name for name in named - generated if not (docs / name).exists()) == []
+    assert generated <= named
     pages = {
         page.relative_to(docs).as_posix()
         for each in ("guides", "how", "reference")
         for page in (docs / each).rglob("*.md")
     }
     assert sorted(pages - named) == []
+
+
+def test_the_page_of_all_refusals_has_a_word_for_every_value() -> None:
+    refusals = _module("refusals_doc").refusals()
+    features = [feature for found in refusals.values() for feature, _ in found]
+    assert len(features) > 300
+    assert [feature for feature in features if re.search(r"<[^a-z]|<[^>]*[.(\[]|'\.\.\.'", feature)] == []
+    assert "| GENERATE &lt;" in _module("refusals_doc").page()
+
+
+def test_every_refusal_that_the_short_page_quotes_is_one_of_the_source() -> None:
+    is_refusal = _module("refusals_doc").is_refusal
+    rows = re.findall(r"^\| (`.+?) \|", (ROOT / "docs" / "reference" / "refused.md").read_text(), re.MULTILINE)
+    quoted = [text for row in rows for text in re.findall(r"`([^`]+)`", row)]
+    assert len(quoted) > 40
+    assert [text for text in quoted if not is_refusal(text)] == []
+    assert not is_refusal("reading a table of lakescan")
 
 
 def test_llms_txt_takes_a_pages_first_sentence() -> None:
@@ -70,7 +89,7 @@ def test_llms_txt_has_the_pages_of_a_section_before_the_sections_within_it() -> 
 
 
 def test_every_fence_is_one_that_the_sites_markdown_takes() -> None:
-    """Another one is text, and takes what follows it into a block up to the next fence."""
+    """An unsupported fence is rendered as text, and the text after it becomes a block up to the next fence."""
     hook, config = _module("site_hooks").on_page_markdown, {"repo_url": "https://example"}
     docs = ROOT / "docs"
     strange = [

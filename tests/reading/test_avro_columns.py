@@ -1,4 +1,4 @@
-"""Avro decoded in columns and record by record gives the same; splits of ORC and Avro files share their rows out."""
+"""Avro decoded by column and by record gives the same; splits of ORC and Avro files divide their rows."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def fixed(size: int, **logical: Any) -> dict[str, Any]:
 
 
 def decimal_bytes(width: int | None) -> st.SearchStrategy[bytes]:
-    """Two's complement bytes of a decimal of up to nine digits, as short as possible or of a width."""
+    """Draw two's complement bytes of a decimal of up to nine digits, as short as possible or of a fixed width."""
     return st.integers(-(10**9) + 1, 10**9 - 1).map(
         lambda n: n.to_bytes(width or (n.bit_length() // 8 + 1), "big", signed=True)
     )
 
 
 DECIMAL = {"logicalType": "decimal", "precision": 9, "scale": 2}
-# Types as files have them, without what they mean, and values as they are stored.
+# Physical types without their logical types, with values as they are stored.
 LEAVES: list[tuple[Any, st.SearchStrategy[Any]]] = [
     ("boolean", st.booleans()),
     ("int", INTS),
@@ -81,7 +81,7 @@ LEAVES: list[tuple[Any, st.SearchStrategy[Any]]] = [
 
 @st.composite
 def typed(draw: st.DrawFn, depth: int = 2) -> tuple[Any, st.SearchStrategy[Any]]:
-    """A type, and values of it."""
+    """Draw a type, and a strategy for its values."""
     kind = draw(st.sampled_from(["leaf", "leaf", "optional", "list", "map", "pairs", "record"] if depth else ["leaf"]))
     if kind == "leaf":
         node, values = draw(st.sampled_from(LEAVES))
@@ -108,7 +108,7 @@ def typed(draw: st.DrawFn, depth: int = 2) -> tuple[Any, st.SearchStrategy[Any]]
 
 
 def stored(schema: Any) -> Any:
-    """A schema that fastavro writes without converting values: no logical types, plain names in the same places."""
+    """Return the schema without logical types, which fastavro writes without converting values. Nested names stay."""
     if isinstance(schema, list):
         return [stored(each) for each in schema]
     if not isinstance(schema, dict):
@@ -122,7 +122,7 @@ def stored(schema: Any) -> Any:
 
 
 def renamed(value: Any, schema: Any) -> Any:
-    """A value of a schema as one of `stored(schema)`."""
+    """Convert a value of a schema to one of `stored(schema)`."""
     kind = next(e for e in schema if e != "null") if isinstance(schema, list) else schema
     if value is None or not isinstance(kind, dict):
         return value
@@ -136,7 +136,7 @@ def renamed(value: Any, schema: Any) -> Any:
 
 
 def decoded(schema: dict[str, Any], data: bytes, *, columnar: bool) -> list[pa.Array]:
-    """The columns of a file of `stored(schema)`, read as one of the schema itself."""
+    """Decode a file of `stored(schema)` with the schema itself; return its columns."""
     blocks = open_blocks(io.BytesIO(data), "f", len(data))
     fields = [arrow_field(each) for each in schema["fields"]]
     columns = BlockDecoder(schema, blocks.schema.least, fields, columnar)
@@ -192,7 +192,7 @@ ONE_TEXT = {"type": "record", "name": "row", "fields": [{"name": "s", "type": "s
 
 
 def file_of(schema: dict[str, Any], count: int, records: bytes) -> bytes:
-    """An Avro file of one block that declares so many records."""
+    """Return an Avro file of one block that declares `count` records."""
     out = io.BytesIO()
     fastavro.writer(out, fastavro.parse_schema(schema), [], sync_marker=bytes(16))
     return out.getvalue() + encode_varint(count) + encode_varint(len(records)) + records + bytes(16)
@@ -230,7 +230,7 @@ BY_NAME = FieldMatching(by_id=False)
 
 
 def split_rows(path: Path, file_format: str, bounds: list[int]) -> Iterator[tuple[int, int, str]]:
-    """The position and the values of each row, split by split; each split opens the file anew."""
+    """Yield the position and the values of each row, split by split; each split opens the file again."""
     for start, stop in itertools.pairwise(bounds):
         with open_data_file(Storage(), str(path), file_format) as data:
             projection = resolve(read_fields(data.schema, BY_NAME), SPLIT, BY_NAME, {})
@@ -240,7 +240,7 @@ def split_rows(path: Path, file_format: str, bounds: list[int]) -> Iterator[tupl
 
 
 def in_zstandard(data: bytes, schema: Any) -> bytes:
-    """The blocks of a file, compressed."""
+    """Return the file with its blocks compressed."""
     out = io.BytesIO()
     fastavro.writer(out, schema, [], sync_marker=bytes(16))
     parts = [out.getvalue().replace(b"\x14avro.codec\x08null", b"\x14avro.codec\x12zstandard")]
@@ -252,14 +252,14 @@ def in_zstandard(data: bytes, schema: Any) -> bytes:
 
 
 def write_file(path: Path, file_format: str, rows: int, codec: str) -> None:
-    """Rows in many small stripes, or blocks."""
+    """Write rows in many small stripes or blocks."""
     texts = [str(uuid.UUID(int=n * 2**90 + n)) for n in range(rows)]
     if file_format == "avro":
         fields = [{"name": "n", "type": "long"}, {"name": "text", "type": ["string", "null"]}]
         records = ({"n": n, "text": text} for n, text in enumerate(texts))
         schema = fastavro.parse_schema({"type": "record", "name": "r", "fields": fields})
         with path.open("wb") as out:
-            plain = "null" if codec == "zstandard" else codec  # which fastavro writes with one more package alone
+            plain = "null" if codec == "zstandard" else codec  # which fastavro writes only with an additional package
             fastavro.writer(out, schema, records, plain, sync_interval=200)
         if codec == "zstandard":
             path.write_bytes(in_zstandard(path.read_bytes(), schema))

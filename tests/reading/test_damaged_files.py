@@ -1,4 +1,4 @@
-"""Damaged data files: an error that names the file and what of it is damaged, never other rows and never a crash."""
+"""Damaged data files raise an error that names the file and the damage: never other rows, never a crash."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROWS = pa.table({"n": pa.array(range(9000), pa.int64()), "s": [f"text {n % 700}"
 
 
 def rows_of(path: Path, file_format: str = "parquet", *, storage: Storage | None = None, stop: int = NO_END) -> int:
-    """The rows that a file gives, all columns decoded; each batch where it says that it is."""
+    """Count the rows of a file with all columns decoded; check that the batches' positions are right."""
     matching, found = FieldMatching(by_id=False), 0
     with open_data_file(storage or Storage(), str(path), file_format) as data:
         projection = resolve(read_fields(data.schema, matching), COLUMNS, matching, {})
@@ -47,7 +47,7 @@ def rows_of(path: Path, file_format: str = "parquet", *, storage: Storage | None
 
 
 def varint(number: int) -> bytes:
-    """A number as a footer has it: zigzag, seven bits a byte."""
+    """Encode a number as in a footer: zigzag, seven bits per byte."""
     value, found = number << 1, bytearray()
     while value > 127:
         found.append(value & 127 | 128)
@@ -56,13 +56,13 @@ def varint(number: int) -> bytes:
 
 
 def written(path: Path, **options: Any) -> bytes:
-    """The rows as a Parquet file of two row groups; its bytes."""
+    """Write the rows as a Parquet file of two row groups and return its bytes."""
     pq.write_table(ROWS, path, row_group_size=4500, **options)
     return path.read_bytes()
 
 
 def written_as(path: Path, file_format: str) -> None:
-    """The rows as a compressed file of any format."""
+    """Write the rows as a compressed file of any format."""
     if file_format == "orc":
         orc.write_table(ROWS, path, compression="zstd")
     elif file_format == "parquet":
@@ -87,7 +87,7 @@ def test_pages_with_fewer_rows_than_the_footer_says_are_noticed(tmp_path: Path) 
 def test_a_footer_that_contradicts_itself_is_not_believed(tmp_path: Path, old: int, new: int) -> None:
     data = written(tmp_path / "f")
     (tmp_path / "f").write_bytes(data.replace(varint(old), varint(new)))
-    with pytest.raises(CorruptData, match=r"footer says .* rows, but its row groups have"):
+    with pytest.raises(CorruptData, match=r"footer records .* rows, but its row groups have"):
         rows_of(tmp_path / "f")
 
 
@@ -144,11 +144,11 @@ def test_a_fault_of_storage_is_not_taken_for_damage(
         told = str(error)
         assert str(path) in told
     else:
-        assert after > 0  # fewer reads than that were made
+        assert after > 0  # there were fewer reads than that
 
 
 def test_rows_that_only_a_footer_says_are_not_handed_out(tmp_path: Path) -> None:
-    """A count of rows, or a scan of partition columns, takes no column: 2**40 rows would never end."""
+    """A count, or a scan of partition columns, reads no column: 2**40 declared rows would never end."""
     data = written(tmp_path / "f")
     size = int.from_bytes(data[-8:-4], "little")
     footer = data[-8 - size : -8].replace(varint(9000), varint(2**41)).replace(varint(4500), varint(2**40))
@@ -157,20 +157,20 @@ def test_rows_that_only_a_footer_says_are_not_handed_out(tmp_path: Path) -> None
         none = resolve(
             read_fields(data_file.schema, FieldMatching(by_id=False)), Schema(()), FieldMatching(by_id=False), {}
         )
-        with pytest.raises(CorruptData, match="rows fewer than the footer says"):
+        with pytest.raises(CorruptData, match="rows fewer than the footer records"):
             list(data_file.batches([0, 1], none, 1 << 20))
 
 
 @pytest.mark.parametrize("recorded", [None, -1, 3])
 def test_a_count_that_no_writer_knew_is_no_contradiction(recorded: int | None) -> None:
     check_rows("f", 3, recorded)
-    with pytest.raises(CorruptData, match="f has 3 rows, but the table's metadata says 4"):
+    with pytest.raises(CorruptData, match="f has 3 rows, but the table's metadata records 4"):
         check_rows("f", 3, 4)
 
 
 @pytest.fixture(params=["iceberg", "delta"])
 def table(request: Any, tmp_path: Path) -> tuple[str, Path]:
-    """A table of one data file, and the file."""
+    """Make a table of one data file; return both."""
     rows = pa.table({"n": pa.array([1, 2, 3], pa.int64()), "s": ["a", "b", "c"]})
     if request.param == "delta":
         deltalake.write_deltalake(str(tmp_path / "t"), rows)
@@ -188,9 +188,9 @@ def test_a_file_with_other_rows_than_the_table_says_is_refused(
     kept = pq.read_table(path)
     pq.write_table(kept.slice(0, 2), path)
     scan = lakescan.table(location).scan()
-    with pytest.raises(CorruptData, match="has 2 rows, but the table's metadata says 3"):
+    with pytest.raises(CorruptData, match="has 2 rows, but the table's metadata records 3"):
         scan.select(*columns).to_arrow()
-    with pytest.raises(CorruptData, match="has 2 rows, but the table's metadata says 3"):
+    with pytest.raises(CorruptData, match="has 2 rows, but the table's metadata records 3"):
         scan.where("n > 1").to_arrow()
 
 

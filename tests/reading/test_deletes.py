@@ -1,4 +1,4 @@
-"""Deleted rows as bitmaps: kept for the next task, bounded, checked against what metadata says."""
+"""Deleted rows as bitmaps: cached for the next task, bounded, and checked against the metadata."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_words_hold_a_bit_a_position(positions: list[int]) -> None:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Any:
-    """Two files of ten numbers and a position delete file that names both, with a wrong number of rows in metadata."""
+    """Make two files of ten numbers and a position delete file naming both, with a wrong row count in the metadata."""
     made = local_catalog(tmp_path).create_table("n.t", pa.schema({"n": pa.int64()}))
     for start in (0, 10):
         made.append(pa.table({"n": range(start, start + 10)}))
@@ -86,7 +86,7 @@ def test_a_delete_file_with_fewer_rows_than_recorded_is_noticed(table: Any, kind
         )
         write_equality_deletes(path, pa.table({"n": [1]}), {"n": 1})
     assert local(path).exists()
-    with pytest.raises(lakescan.CorruptMetadata, match="1 deletes, but the metadata says 2"):
+    with pytest.raises(lakescan.CorruptMetadata, match="1 deletes, but the metadata records 2"):
         lakescan.table(location).scan().to_arrow()
 
 
@@ -94,7 +94,7 @@ def test_a_delete_file_with_fewer_rows_than_recorded_is_noticed(table: Any, kind
 def test_all_deletes_of_a_file_with_more_than_recorded_apply(
     table: Any, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The test table `iceberg_v2_delete_equality_nulls` of Impala has such a file, of which Impala applies all rows."""
+    """Impala's test table `iceberg_v2_delete_equality_nulls` has such a file, and Impala applies all of its rows."""
     path = f"{table.location()}/data/d.parquet"
     if kind == "positions":
         deleted = [(paths(table)[0], 3), (paths(table)[0], 4)]
@@ -106,7 +106,7 @@ def test_all_deletes_of_a_file_with_more_than_recorded_apply(
         write_equality_deletes(path, pa.table({"n": [1, 2]}), {"n": 1})
     scan, every = lakescan.table(location).scan(), table.scan().to_arrow().num_rows
     assert (scan.to_arrow().num_rows, scan.count()) == (every - 2, every - 2)
-    assert "has 2 deletes, but the metadata says 1: all are applied" in caplog.text
+    assert "has 2 deletes, but the metadata records 1: all are applied" in caplog.text
 
 
 def test_a_vector_of_rows_that_the_file_lacks_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Columns of fixed width are the same whether Polars decodes and filters them, or pyarrow."""
+"""Columns of fixed width are the same whether Polars or pyarrow decodes and filters them."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ TYPES = {
 
 @pytest.fixture(autouse=True)
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Polars is used for the smallest of files."""
+    """Use Polars even for the smallest files."""
     monkeypatch.setattr("lakescan.reading.parquet.file.LEAST_ROWS", 1)
 
 
 def as_written(path: Path, table: pa.Table, **options: Any) -> None:
-    """A Delta table of one file, which pyarrow writes with these options."""
+    """Write a Delta table of one file with pyarrow and these options."""
     write_deltalake(str(path), table)
     (file,) = path.glob("*.parquet")
     size = file.stat().st_size
@@ -66,7 +66,7 @@ def by_pyarrow(scan: lakescan.Scan) -> pa.Table:
 
 
 def same(left: pa.Table, right: pa.Table) -> bool:
-    """Whether tables are equal, NaN to NaN and the sign of zeros included."""
+    """Return whether tables are equal; NaN equals NaN, and the sign of zeros counts."""
     return left.schema == right.schema and str(left.to_pydict()) == str(right.to_pydict())
 
 
@@ -85,7 +85,7 @@ def test_polars_and_pyarrow_agree(data: st.DataObject, tmp_path_factory: pytest.
         "use_dictionary": data.draw(st.booleans()),
         "data_page_version": data.draw(st.sampled_from(["1.0", "2.0"])),
     }
-    if "list" not in names:  # of lists in very small pages, pyarrow reads no rows
+    if "list" not in names:  # pyarrow reads no rows from lists in very small pages
         options["data_page_size"] = data.draw(st.sampled_from([1, 100, 1 << 20]))
     path = tmp_path_factory.mktemp("table") / "t"
     as_written(path, pa.table(columns), **options)
@@ -197,7 +197,7 @@ FILTERS = {
 def test_lazy_frames_are_the_same_however_files_are_read(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Several files; by their columns, partitions and deletes, Polars reads them itself or through Arrow."""
+    """Depending on columns, partitions and deletes, Polars reads each of the files itself or through Arrow."""
     names = sorted(FILTERS)
     partition = data.draw(st.sampled_from([None, "text", "day"]), label="partition")
     catalog = lakescan.catalog("lazy", warehouse=tmp_path_factory.mktemp("lake"))

@@ -1,4 +1,4 @@
-"""Parquet, ORC and Avro files hold the same rows: read by field id, in batches that know their positions."""
+"""Parquet, ORC and Avro files return the same rows, read by field id in batches that have their positions."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ ROW: dict[str, Any] = {
 def rows(
     path: Path, file_format: str, schema: Schema, batch_size: int = 1000
 ) -> tuple[list[int], list[dict[str, Any]]]:
-    """First positions of the batches, and the rows."""
+    """Return the first position of each batch, and the rows."""
     positions, found = [], []
     with open_data_file(Storage(), str(path), file_format) as data:
         projection = resolve(read_fields(data.schema, BY_ID), schema, BY_ID, {})

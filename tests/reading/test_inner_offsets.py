@@ -1,4 +1,4 @@
-"""Structs in structs, lists and maps reach engines without the offsets of slices, which DuckDB drops."""
+"""Structs in structs, lists and maps reach engines without slice offsets, which DuckDB ignores."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_slice_of_a_batch_is_handed_on_as_its_own_rows() -> None:
 
 
 def test_a_filter_whose_columns_are_decoded_first_gives_duckdb_the_rows_that_match(tmp_path: Path) -> None:
-    """Batches of the tested column begin at other rows than those of the others, of row groups with a match."""
+    """Batches of the filtered column start at other rows than the remaining columns' batches."""
     matching = [n for n in range(41, _ROWS) if n % 10 == 3]
     words = ["x" if n in matching else "y" for n in range(_ROWS)]
     table = pa.table({"n": range(_ROWS), "word": words, "struct": _NESTED})

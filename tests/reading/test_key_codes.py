@@ -1,4 +1,4 @@
-"""Values have one number each, which is found again whatever is looked up beside."""
+"""Each value has one code, and a lookup finds it whatever other values are looked up with it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_values_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> N
 def test_hashes_are_the_same_however_many_bytes_are_hashed_at_once(
     monkeypatch: pytest.MonkeyPatch, values: list[bytes], size: int
 ) -> None:
-    """Processes that hash other amounts at once, and values that are longer, share their hashes."""
+    """Processes with other chunk sizes and longer values must compute the same hashes."""
     from lakescan.common import hashing
 
     for array in (pa.array(values, pa.binary()), pa.array([each.hex() for each in values], pa.large_string())):

@@ -1,4 +1,4 @@
-"""Members of structs are read alone, with the values that they have in the whole struct, however the schema changed."""
+"""Struct members read on their own have the values of the whole struct, however the schema changed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEAVES = (t.LONG, t.STRING, t.BOOLEAN)
 
 @st.composite
 def structs(draw: st.DrawFn, depth: int = 3) -> t.Struct:
-    """A struct type; ids are given later."""
+    """Draw a struct type; ids are assigned later."""
     count = draw(st.integers(1, 4))
     kinds = st.sampled_from(LEAVES) | st.builds(lambda kind: t.ListOf(t.Field(0, "element", kind)), st.just(t.LONG))
     if depth:
@@ -65,7 +65,7 @@ def without_booleans(kind: t.Type) -> t.Type:
 
 
 def evolved(kind: t.Type, ids: Any, chance: random.Random) -> t.Type:
-    """A later state of a type: members are renamed, dropped, moved and added, some under the names of dropped ones."""
+    """Draw a later state of a type: members renamed, dropped, moved and added, some under dropped names."""
     if isinstance(kind, t.ListOf):
         return t.ListOf(replace(kind.element, type=evolved(kind.element.type, ids, chance)))
     if not isinstance(kind, t.Struct):
@@ -84,7 +84,7 @@ def evolved(kind: t.Type, ids: Any, chance: random.Random) -> t.Type:
 
 
 def value(kind: t.Type, chance: random.Random) -> Any:
-    """A value, of a struct by the ids of its members."""
+    """Draw a value; a struct's value is keyed by the ids of its members."""
     if chance.random() < 0.25:
         return None
     match kind:
@@ -100,7 +100,7 @@ def value(kind: t.Type, chance: random.Random) -> Any:
 
 
 def stored(found: Any, kind: t.Type) -> Any:
-    """A value as Arrow takes it, by physical names."""
+    """Convert a value to Arrow's form, by physical names."""
     match kind:
         case t.Struct() if found is not None:
             return {f.physical_name: stored(found[f.id], f.type) for f in kind.fields}
@@ -110,7 +110,7 @@ def stored(found: Any, kind: t.Type) -> Any:
 
 
 def in_table(found: Any, kind: t.Type) -> Any:
-    """A value of a file as a value of the table's later type."""
+    """Convert a value of a file to one of the table's later type."""
     match kind:
         case t.Struct() if found is not None:
             return {f.name: in_table(found[f.id], f.type) if f.id in found else f.default for f in kind.fields}
@@ -150,7 +150,7 @@ def write(path: str, file_format: str, schema: Schema, rows: list[dict[str, Any]
 
 
 def read(path: str, file_format: str, context: ReadContext) -> tuple[list[dict[str, Any]], pa.RecordBatch]:
-    """The rows of a file, and the first batch as it was decoded."""
+    """Return the rows of a file, and the first batch as decoded."""
     columns = context.columns_for(TRUE)
     rows, decoded = [], []
     with open_data_file(Storage(), path, file_format) as data:
@@ -242,7 +242,7 @@ def test_members_newer_than_the_file_read_one_member_to_know_null_structs(tmp_pa
 
 
 def test_an_orc_file_whose_names_have_dots_is_read(tmp_path: Path) -> None:
-    """Arrow's reader takes a dot for nesting: `s.in` would select two columns."""
+    """Arrow's reader treats a dot as nesting: `s.in` would select two columns."""
     member = t.Field(2, "in.x", t.LONG)
     schema = Schema((t.Field(1, "s", t.Struct((member, t.Field(3, "in", t.LONG)))), t.Field(4, "s.in", t.LONG)))
     write(str(tmp_path / "f"), "orc", schema, [{"s": {"in.x": 1, "in": 2}, "s.in": 3}, {"s": None, "s.in": 4}])

@@ -1,4 +1,4 @@
-"""Stripes of ORC files are skipped by the statistics in the file's footer, and only where these prove it."""
+"""ORC stripes are skipped by the statistics in the file's footer, but only if these exclude every row."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TYPES: dict[str, tuple[str, pa.DataType]] = {
 
 
 def row(n: int) -> list[Any]:
-    """A row: all columns ascend with n, except that the stripe 3 has a NaN and nulls, and the stripe 5 only nulls."""
+    """Return a row: all columns ascend with n, but stripe 3 has a NaN and nulls, and stripe 5 has only nulls."""
     stripe = n // STRIPE
     at = datetime(1969, 12, 31, 23, 59) + timedelta(milliseconds=n * 17, microseconds=n % 1000)
     if stripe == 5:
@@ -67,7 +67,7 @@ def location(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The stripes that are read."""
+    """Record the stripes that are read."""
     stripes: list[int] = []
     original = OrcData._read
     monkeypatch.setattr(
@@ -113,7 +113,7 @@ def test_stripes_without_a_matching_row_are_not_read(location: str, read: list[i
 
 
 def _expected(whole: pa.Table, condition: str) -> list[int]:
-    """The numbers of the rows that match by DuckDB, whose text of zoned timestamps differs."""
+    """Return the numbers of the rows that match in DuckDB, which formats zoned timestamps differently."""
     condition = condition.replace("timestamp_ntz", "timestamp").replace(
         "tz > timestamp '1970-01-01 00:01:40'", "epoch_us(tz) > 100000000"
     )
@@ -162,7 +162,7 @@ def test_statistics_of_untrusted_writers_skip_nothing(
         ({1: 0, 10: 1}, StripeStatistics(None, None, 9)),  # only nulls
         ({1: 4, 10: 1}, StripeStatistics(None, None, None)),
         ({1: 9, 10: 0}, StripeStatistics(None, None, 0)),
-        ({1: 9}, StripeStatistics(None, None, None)),  # an old writer, which does not record nulls
+        ({1: 9}, StripeStatistics(None, None, None)),  # an old writer that does not record nulls
     ],
 )
 def test_null_counts_are_known_if_there_are_none_or_only_nulls(column: Any, expected: StripeStatistics) -> None:

@@ -1,4 +1,4 @@
-"""Row groups are skipped by Bloom filters and by the statistics of pages, and only where these prove it."""
+"""Row groups are skipped by Bloom filters and page statistics, but only if these exclude every row."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS = GROUP * GROUPS
 
 
 def values(n: int) -> dict[str, Any]:
-    """A row. In each row group, `even`, `text`, `small` and `day` range over everything, but have some values only."""
+    """Return a row. In each row group, `even`, `text`, `small` and `day` span the full range with only some values."""
     group, scattered = n // GROUP, (n * 7919) % ROWS
     return {
         "n": n,
@@ -72,7 +72,7 @@ def by_duckdb(path: Path) -> None:
 
 
 def table_of(folder: Path, write: Callable[[Path], None]) -> str:
-    """A Delta table of one file, of which the log records no statistics."""
+    """Make a Delta table of one file, without statistics in the log."""
     lakescan.save(TABLE.slice(0, 1), str(folder), format="delta")
     file = next(folder.glob("*.parquet"))
     write(file)
@@ -81,7 +81,7 @@ def table_of(folder: Path, write: Callable[[Path], None]) -> str:
 
 
 def rewritten(folder: Path, file: Path) -> None:
-    """Give the log the new size of the table's only file, and no statistics."""
+    """Record the new size of the table's only file in the log, without statistics."""
     log = max(folder.glob("_delta_log/*.json"))
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     for add in (each["add"] for each in actions if "add" in each):
@@ -97,7 +97,7 @@ def location(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> set[int]:
-    """The row groups that are read."""
+    """Record the row groups that are read."""
     groups: set[int] = set()
     original = ParquetData.batches
 

@@ -1,4 +1,4 @@
-"""Files written with other schemas are read as the table's: by id, by name mapping, by name, by position."""
+"""Files written with other schemas are read with the table's: by id, by name mapping, by name, by position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the splits of a file one by one gives each row exactly once, deletes applied, whatever the split size."""
+"""Reading the splits of a file one by one gives each row once, with deletes applied, for every split size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS = 1_000
 
 @pytest.fixture(scope="module")
 def deleted(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, set[int]]:
-    """A Delta table of one file with twenty row groups, and a stored deletion vector; the numbers it leaves."""
+    """Make a Delta table of one file with twenty row groups and a deletion vector; return the remaining numbers."""
     from deltalake import WriterProperties, write_deltalake
 
     folder = tmp_path_factory.mktemp("splits") / "table"
@@ -67,7 +67,7 @@ def test_a_vector_with_the_wrong_number_of_rows_is_refused(tmp_path: Path) -> No
     (data,) = tmp_path.glob("*.parquet")
     vector = {**inline_vector([0, 2]), "cardinality": 3}
     commit_vectors(tmp_path, {data.name: vector})
-    with pytest.raises(lakescan.CorruptMetadata, match="2 rows, but the metadata says 3"):
+    with pytest.raises(lakescan.CorruptMetadata, match="2 rows, but the metadata records 3"):
         lakescan.table(tmp_path).scan().to_arrow()
 
 
@@ -79,7 +79,7 @@ def test_a_vector_file_that_is_gone_is_an_error_never_a_row_too_many(tmp_path: P
     commit_vectors(tmp_path, {data.name: stored_vector(tmp_path, [1])})
     assert lakescan.table(tmp_path).scan().to_arrow()["n"].to_pylist() == [1, 3]
     next(tmp_path.glob("deletion_vector_*.bin")).unlink()
-    CACHE.clear()  # as a process that has not read it
+    CACHE.clear()  # as in a process that has not read it
     with pytest.raises(lakescan.MissingFile, match="deletion_vector"):
         lakescan.table(tmp_path).scan().to_arrow()
 

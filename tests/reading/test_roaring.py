@@ -1,4 +1,4 @@
-"""Deletion vectors survive encoding, and damage is noticed."""
+"""Deletion vectors survive encoding, and damage is detected."""
 
 from __future__ import annotations
 

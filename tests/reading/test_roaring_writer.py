@@ -1,4 +1,4 @@
-"""Deletion vectors that are written have the specified layout, and are read back."""
+"""Written deletion vectors have the specified layout and can be read back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakescan.reading.deletes.deletion_vectors import (
     encode_framed,
 )
 
-RUNS = 12347  # the cookie of bitmaps with run containers; of others, it is one less
+RUNS = 12347  # the cookie of bitmaps with run containers; others have one less
 POSITIONS = st.one_of(
     st.sets(st.integers(0, 2**63 - 1), max_size=50),  # several buckets
     st.sets(st.integers(0, 200_000), max_size=50),  # arrays
@@ -32,7 +32,7 @@ POSITIONS = st.one_of(
 
 
 def positions_of(body: bytes) -> Iterator[int]:
-    """The positions in a bitmap, by the specification of the format alone."""
+    """Yield the positions in a bitmap, decoded only by the format's specification."""
     magic, buckets = struct.unpack_from("<IQ", body)
     assert magic == 1681511377
     at = 12

@@ -1,6 +1,6 @@
-"""Columns that a filter tests are decoded first: it gives what a full scan and then the filter gives.
+"""Late materialization: columns of a filter are decoded first, with the same result as a full scan and then the filter.
 
-Small row groups, pieces of any size, and any share of rows that remain, with deleted rows and without.
+The test data has small row groups, pieces of any size, and any share of matching rows, with and without deleted rows.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def rows() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[bool, bool], tuple[str, pa.RecordBatch]]:
-    """Tables by whether columns have dictionaries, and whether rows are deleted: their places, and all rows."""
+    """Tables by whether columns have dictionaries and whether rows are deleted: their locations, and all rows."""
     from deltalake import ColumnProperties, WriterProperties, write_deltalake
 
     found = {}
@@ -112,7 +112,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[bool, bool], 
 
 @contextmanager
 def limits(piece: int, few: int) -> Iterator[None]:
-    """Pieces of at least so many rows, of which so many may be kept before the filter counts as not selective."""
+    """Set the smallest piece size, and the number of pieces that are kept before a filter counts as not selective."""
     with (
         mock.patch.object(tested_first, "PIECE", piece),
         mock.patch.object(tested_first, "FEW", few),
@@ -122,7 +122,7 @@ def limits(piece: int, few: int) -> Iterator[None]:
 
 
 def expected(path: str, whole: pa.RecordBatch, condition: str, selected: list[str]) -> pa.Table:
-    """The filter evaluated on all rows, then the columns."""
+    """Evaluate the filter on all rows, then select the columns."""
     schema = lakescan.table(path).scan().select(*COLUMNS, "_pos").spec.output
     mask = matching_rows(bind(parse_filter(condition), schema), column_getter(whole, schema), whole.num_rows)
     left = pa.table(whole.filter(mask))
@@ -175,7 +175,7 @@ def test_a_filter_gives_what_a_full_scan_and_then_the_filter_gives(
 
 
 def read_of(path: str, condition: str) -> list[tuple[list[str], list[int]]]:
-    """The columns and row groups that a scan of all columns decodes, in turn."""
+    """Return the columns and row groups that a scan of all columns decodes, in order."""
     reads = []
     own = TaskRows.batches
 
@@ -192,7 +192,7 @@ def test_other_columns_are_decoded_only_in_row_groups_with_a_match(
     tables: dict[tuple[bool, bool], tuple[str, pa.RecordBatch]],
 ) -> None:
     path, _ = tables[True, False]
-    reads = read_of(path, "sorted % 100 = 57")  # no statistics decide it
+    reads = read_of(path, "sorted % 100 = 57")  # statistics cannot decide it
     tested = [chunks for columns, chunks in reads if columns == ["sorted"]]
     others = [chunks for columns, chunks in reads if "word" in columns]
     assert tested == [[group] for group in range(ROWS // GROUP)]

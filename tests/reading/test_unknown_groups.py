@@ -1,4 +1,4 @@
-"""Parquet files whose footers give groups a logical type that only columns can have are read as what they are."""
+"""Parquet files whose footers give groups a logical type that only columns can have are read by their structure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = pa.table(
     }
 )
 ENTRIES = b"\x18\x09key_value\x15\x04"  # the name, then two children
-UNKNOWN = b"\x5c\xbc\x00\x00"  # field 10, a union of which field 11 is set
+UNKNOWN = b"\x5c\xbc\x00\x00"  # field 10, a union with field 11 set
 
 
 def footer_of(data: bytes) -> bytes:
@@ -30,7 +30,7 @@ def footer_of(data: bytes) -> bytes:
 
 @pytest.fixture
 def odd(tmp_path: Path) -> Path:
-    """A file with a map, whose entries have the logical type UNKNOWN; a column of nulls has it rightly."""
+    """Make a file with a map whose entries have the logical type UNKNOWN, and a column of nulls with the same type."""
     path = tmp_path / "odd.parquet"
     pq.write_table(ROWS, path)
     spoil(path)
@@ -38,7 +38,7 @@ def odd(tmp_path: Path) -> Path:
 
 
 def spoil(path: Path) -> None:
-    """Give the entries of all maps of a file the logical type UNKNOWN."""
+    """Set the logical type of all map entries in a file to UNKNOWN."""
     data = path.read_bytes()
     footer = footer_of(data)
     assert ENTRIES + b"\x00" in footer
@@ -59,7 +59,7 @@ def test_such_a_file_is_read(odd: Path) -> None:
 
 
 def test_such_a_checkpoint_is_read_too(tmp_path: Path) -> None:
-    """Databricks wrote them with the Parquet library of 2020."""
+    """Databricks wrote such checkpoints with the Parquet library of 2020."""
     lakescan.save(ROWS.select(["x"]), tmp_path / "t", format="delta")
     lakescan.table(tmp_path / "t").checkpoint()
     (checkpoint,) = (tmp_path / "t" / "_delta_log").glob("*.checkpoint.parquet")

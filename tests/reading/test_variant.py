@@ -1,4 +1,4 @@
-"""Shredded variants are put together again as the value that was written."""
+"""Shredded variants are reassembled into the values that were written."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What docs/security.md claims, shown on hostile tables."""
+"""The claims of docs/security.md, tested on hostile tables."""

@@ -1,4 +1,4 @@
-"""A table's metadata is written by others: it leads to no place that a table must not lead to."""
+"""A table's metadata cannot make lakescan use a location outside the allowed ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOCAL = AllowedLocations("/lake/t")
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> tuple[Path, Path]:
-    """A local Delta table, and a file outside that its last commit names by an absolute path."""
+    """Make a local Delta table, and a file outside that its last commit names by an absolute path."""
     table, secret = tmp_path / "table", tmp_path / "other" / "secret.parquet"
     next(each for each in SAMPLES if each.name == "delta-log").make(table)
     secret.parent.mkdir()
@@ -97,7 +97,7 @@ def test_what_the_reader_relocates_is_reached_but_nothing_above_it() -> None:
     assert storage.current_location("s3://old/t/f") == "/mnt/copy/t/f"
     assert storage.current_location("s3://old/t/../f") == "/mnt/copy/t/../f"
     for climbing in ("s3://old/../../etc/passwd", "s3://old/t/../../../etc/passwd", "s3://old/../copy2/f"):
-        with pytest.raises(LocationRefused, match="climbs out"):
+        with pytest.raises(LocationRefused, match="leads out of it"):
             storage.current_location(climbing)
 
 

@@ -1,4 +1,4 @@
-"""Answers of servers that are huge, slow or endless take neither the memory nor the time of a client."""
+"""Huge, slow or endless server answers exhaust neither the memory nor the time of a client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NUMBERS = count()
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers `GET v1/config`, and everything else by `answer`."""
+    """Answers `GET v1/config`, and passes all other requests to `answer`."""
 
     protocol_version = "HTTP/1.1"
     answer: Callable[[Handler], None]

@@ -1,4 +1,4 @@
-"""Secrets that a process was given are shown in no text, whatever other libraries say."""
+"""Secrets of the process appear in no text, whatever other libraries print."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_causes_of_other_libraries_show_no_secret() -> None:
 
 
 def test_what_an_error_carries_stays_what_it_is(tmp_path: Path) -> None:
-    """A password that is also a word of a view's query does not take the view away."""
+    """A password that is also a word of a view's query does not remove the view."""
     register_secrets(["pa55-n"])
     lake = lakescan.catalog("lake", warehouse=str(tmp_path))
     lake.create_namespace("n")

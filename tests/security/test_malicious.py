@@ -1,4 +1,4 @@
-"""Malicious tables and servers: no operation runs their code, asks a stranger, or reads and writes outside.
+"""Malicious tables and servers: no operation runs their code, contacts a foreign host, or reads or writes outside.
 
 Each attack is planted into a table (or into the answers of a REST server), and all operations are tried on it in turn.
 Each operation succeeds, with the table's own rows, or raises a `LakescanError`.
@@ -34,7 +34,7 @@ OWN = [1, 2]
 ROWS = pa.table({"id": pa.array(OWN, pa.int64())})
 OUTSIDE = 666  # the id of each row outside
 CODE = "lakescan_trap.Trap"
-# What Spark's workers run has no environment of the test: `trap` names the file there.
+# Spark's workers lack the test's environment, so `trap` contains the name of the file.
 TRAP = """
 import os
 NOTES = os.environ.get("LAKESCAN_TRAP", "{notes}")
@@ -48,13 +48,13 @@ def call(*a, **k):
 
 
 def trap(notes: Path | str = "") -> str:
-    """The text of the module that nobody may import; it notes in a file that it ran."""
+    """Return the text of a module that must never be imported; it writes to a file that it ran."""
     return TRAP.format(notes=notes)
 
 
 @dataclass
 class World:
-    """The folder that a reader allows, a folder outside, a stranger's address, and a catalog without limits."""
+    """The folder that a reader allows, a folder outside, a foreign host's address, and a catalog without limits."""
 
     lake: Path
     outside: Path
@@ -67,7 +67,7 @@ class World:
 
 
 def state(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """All files and folders below a folder, with their times and contents."""
+    """Return all files and folders below a folder, with their times and contents."""
     return {
         str(each): (each.lstat().st_mtime_ns, each.read_bytes() if each.is_file() else b"")
         for each in sorted(folder.rglob("*"))
@@ -76,7 +76,7 @@ def state(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """Afterwards, nothing of the trap has run, the stranger got no request, and nothing outside has changed."""
+    """Make a world; afterwards, check that the trap never ran, and that no foreign host or outside file was touched."""
     sprung = tmp_path / "sprung"
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules" / "lakescan_trap.py").write_text(trap())
@@ -168,7 +168,7 @@ def with_refs(node: dict[str, Any], w: World) -> None:
 
 
 def with_partition_field(node: dict[str, Any], w: World) -> None:
-    """A partition field whose name, a part of the folders of data files, climbs out."""
+    """Add a partition field whose name, which is part of data file paths, climbs out of the folder."""
     name = f"../../../../{w.outside.name}/x"
     field = {"source-id": 1, "field-id": 1000, "transform": "identity", "name": name}
     node["partition-specs"].append({"spec-id": 1, "fields": [field]})
@@ -262,13 +262,13 @@ OPERATIONS: dict[str, Callable[[lakescan.Table, World], Any]] = {
     "maintain": lambda t, w: t.maintain(),
     "restore": lambda t, w: t.restore(1),
 }
-# Those that open, rewrite or remove files that metadata names.
+# Operations that open, rewrite or remove files that the metadata names.
 OF_FILES = ("health", "files", "append", "delete", "manifests", "compact", "clone", "expire", "orphans", "restore")
 COMMANDS = ("describe", "schema", "properties", "history", "head", "count", "health", "explain", "snapshots")
 
 
 def attempt(what: str, work: Callable[[], Any]) -> Any:
-    """The result of an operation, or None if it raises a `LakescanError`; other errors fail the test."""
+    """Return the result of an operation, or None if it raises a `LakescanError`; other errors fail the test."""
     try:
         return work()
     except LakescanError:
@@ -288,7 +288,7 @@ def change_opened(
 
 
 def attack(opened: Callable[[], lakescan.Table], world: World, operations: Collection[str] = OPERATIONS.keys()) -> None:
-    """Try all operations; what is read is the table's own rows, or an error."""
+    """Try all operations: each returns the table's own rows or raises an error."""
     for name, read in READS.items():
         found = attempt(name, partial(read_opened, opened, read))
         assert found is None or rows_of(found) == OWN, name
@@ -327,7 +327,7 @@ def test_a_malicious_iceberg_table(world: World, planted: str, version: str) -> 
 
 
 def everywhere(w: World) -> dict[str, str]:
-    """Places outside, as manifests and logs may spell them."""
+    """Return locations outside, in the forms that manifests and logs may use."""
     path = str(w.rows)
     return {
         "a path": path,
@@ -353,7 +353,7 @@ PLACES = list(everywhere(World(Path("/l"), Path("/o"), "http://h", None)))  # ty
 
 
 def with_files(path: Path, member: str, place: str) -> None:
-    """Let a manifest, or a list of manifests, name another file."""
+    """Make a manifest, or a manifest list, name another file."""
 
     def change(records: list[Any]) -> None:
         for each in records:
@@ -450,7 +450,7 @@ def with_cdc(actions: Actions, w: World) -> None:
 
 
 def with_physical_name(actions: Actions, w: World) -> None:
-    """A partition column whose physical name, a part of the folders of data files, climbs out."""
+    """Give a partition column a physical name that climbs out of the folder of data files."""
     with_features(actions, "columnMapping")
     metadata = metadata_of(actions)
     metadata["configuration"] |= {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "2"}
@@ -541,7 +541,7 @@ def with_sidecars(log: Path, w: World) -> None:
 
 
 def with_checkpoint(member: str) -> Callable[[Path, World, str], Any]:
-    """A checkpoint that names a file elsewhere: of rows, of a vector, of removed rows, of more actions."""
+    """Return a change that writes a checkpoint naming a file elsewhere: an add, a vector, a remove or a sidecar."""
 
     def change(log: Path, w: World, place: str) -> None:
         actions = [json.loads(line) for line in (log / f"{0:020d}.json").read_text().splitlines()]
@@ -745,7 +745,7 @@ def limited_catalog(world: World) -> lakescan.Catalog:
 
 
 def planted_view(world: World, query: str) -> None:
-    """A view of the catalog with limits whose query somebody has written into its file."""
+    """Make a view in the catalog with limits and replace the query in its file."""
     limited_catalog(world).create_view("db.v", "SELECT id FROM limited.db.t")
     for file in world.lake.rglob("*.json"):
         node = json.loads(file.read_text())

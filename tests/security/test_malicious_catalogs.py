@@ -1,6 +1,6 @@
-"""Malicious entries of catalogs: Unity's answers, Hadoop's folders, rows of SQL catalogs, Glue's entries.
+"""Malicious catalog entries: Unity's answers, Hadoop's folders, rows of SQL catalogs, Glue's entries.
 
-What must hold is what `test_malicious` says: no code, no requests to a stranger, nothing read or written outside.
+The requirements are those of `test_malicious`: no foreign code, no requests to foreign hosts, no access outside.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ NAME = "main.db.t"
 
 @dataclass
 class Outer(World):
-    """The same, with a metadata file of a table outside that others may read."""
+    """A world with the metadata file of an outside table that other readers may use."""
 
     metadata: Path
 
 
 def try_all(lake: lakescan.Catalog, world: World) -> None:
-    """Read, change, list, clone, create and drop what a catalog has, each in its turn."""
+    """Read, change, list, clone, create and drop the tables of a catalog."""
     name = f"{lake.name}.db.t"
     commands(name)
     attack(lambda: lakescan.table(name), world, BY_SERVER)
@@ -75,7 +75,7 @@ def try_all(lake: lakescan.Catalog, world: World) -> None:
 
 @pytest.fixture
 def unity(world: World) -> Iterator[tuple[UnityServer, lakescan.Catalog]]:
-    """A server whose tables are in the folder that the reader allows, and its catalog with limits."""
+    """A server whose tables are in the allowed folder, and its catalog with limits."""
     with unity_server(f"file://{world.lake}") as server:
         limits = {"allowed-locations": str(world.lake)}
         lake = lakescan.catalog("main", type="unity", uri=server.uri, token=TOKEN, **limits)
@@ -92,7 +92,7 @@ def at(location: Callable[[World], str]) -> Callable[[UnityServer, World], Any]:
 
 
 def answering(path: str, answer: Callable[[World, Node], Any]) -> Callable[[UnityServer, World], Any]:
-    """The server's answers to requests whose path ends so are changed."""
+    """Return a change of the server's answers to requests whose path ends with `path`."""
 
     def change(server: UnityServer, w: World) -> None:
         usual = server.answer
@@ -107,7 +107,7 @@ def answering(path: str, answer: Callable[[World, Node], Any]) -> Callable[[Unit
 
 
 def as_staged(location: Callable[[World], str]) -> Callable[[UnityServer, World], Any]:
-    """New tables get a place outside, which the server also accepts."""
+    """Return a change that gives new tables a location outside, which the server also accepts."""
 
     def change(server: UnityServer, w: World) -> None:
         usual = server._stage
@@ -123,7 +123,7 @@ def as_staged(location: Callable[[World], str]) -> Callable[[UnityServer, World]
 
 
 def with_staged_link(server: UnityServer, w: World) -> None:
-    """The next commit is a link to a log outside."""
+    """Make the next commit a link to a log outside."""
     table = server.tables[NAME]
     log = Path(table.location.removeprefix("file://")) / "_delta_log"
     version, name = table.latest + 1, f"{table.latest + 1:020d}.{uuid4()}.json"
@@ -206,7 +206,7 @@ def test_a_unity_catalog_names_no_hosts_and_hands_no_secret_of_the_user_to_other
 
 
 def hadoop_table(world: World) -> Path:
-    """The folder of a table in a catalog of type hadoop, which has limits."""
+    """Make a table in a catalog of type hadoop with limits; return its folder."""
     limits = {"allowed-locations": str(world.lake)}
     lake = lakescan.catalog("main", type="hadoop", warehouse=str(world.lake), **limits)
     lake.create_namespace("db")
@@ -215,7 +215,7 @@ def hadoop_table(world: World) -> Path:
 
 
 def outside_table(world: World) -> Path:
-    """A table of a catalog of type hadoop outside."""
+    """Make a table of a hadoop catalog outside and return its folder."""
     other = lakescan.catalog("other", type="hadoop", warehouse=str(others(world)))
     other.create_namespace("db")
     other.create_table("db.t", "id BIGINT").append(pa.table({"id": [test_malicious.OUTSIDE]}))
@@ -223,7 +223,7 @@ def outside_table(world: World) -> Path:
 
 
 def others(w: World) -> Path:
-    """The warehouse of another catalog of type hadoop, outside."""
+    """Return the warehouse of another hadoop catalog, outside."""
     return w.lake.parent / "others"
 
 
@@ -232,7 +232,7 @@ def hint(text: Callable[[World], str]) -> Callable[[Path, World], Any]:
 
 
 def linked(name: str, target: str) -> Callable[[Path, World], Any]:
-    """A file or folder of the table is in truth that of a table outside."""
+    """Return a change that replaces a file or folder of the table by a link to one of an outside table."""
 
     def change(table: Path, w: World) -> None:
         put_link(table / name, others(w) / target)
@@ -319,7 +319,7 @@ PLACES: dict[str, Callable[[World], str]] = {
 
 
 def as_folder(location: str) -> str:
-    """A place for a Delta table: that of the one outside, or a folder in the same store."""
+    """Return a location for a Delta table: the folder of the outside table, or one in the same store."""
     return location.partition("/metadata/")[0].replace("/iceberg", "/delta")
 
 
@@ -346,7 +346,7 @@ SQL: dict[str, Callable[[lakescan.Catalog, str], Any]] = {
 
 @pytest.fixture
 def outer(world: World) -> Outer:
-    """The same, with an Iceberg table outside that others may read."""
+    """The world with an outside Iceberg table that other readers may use."""
     other = lakescan.catalog("other", type="sql", uri=f"sqlite:///{world.lake.parent}/o.db", warehouse=str(world.lake))
     other.create_namespace("db")
     other.create_table("db.t", "id BIGINT", location=str(others(world) / "iceberg")).append(
@@ -376,7 +376,7 @@ def test_a_malicious_entry_of_an_sql_catalog(outer: Outer, entry: str) -> None:
 
 
 def try_few(lake: lakescan.Catalog, world: World, place: str) -> None:
-    """Read, change, clone, create and drop."""
+    """Read, change, clone, create and drop a table."""
     name = f"{lake.name}.db.t"
     found = attempt(f"read, {place}", lambda: lakescan.table(name).scan().to_arrow())
     assert found is None or rows_of(found) == OWN, place
@@ -438,7 +438,7 @@ GLUE = {
 def test_a_malicious_entry_of_glue(outer: Outer, endpoint: str, entry: str) -> None:
     lake = glue_catalog(endpoint, str(outer.lake), **{"allowed-locations": str(outer.lake)})
     opened: Any = connection("main")
-    for database in opened.glue.get_databases()["DatabaseList"]:  # of other tests: the servers of a process share them
+    for database in opened.glue.get_databases()["DatabaseList"]:  # of other tests: servers of one process share them
         opened.glue.delete_database(Name=database["Name"])
     before = test_malicious.state(others(outer))
     for place, location in PLACES.items():

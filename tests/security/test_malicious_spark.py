@@ -1,6 +1,6 @@
-"""Malicious tables, views and servers on Spark: its driver and its Python workers obey the limits of the catalog.
+"""Malicious tables, views and servers on Spark: the driver and the Python workers obey the catalog's limits.
 
-What must hold is what `test_malicious` says: no code, no requests to a stranger, nothing read or written outside.
+The requirements are those of `test_malicious`: no foreign code, no requests to foreign hosts, no access outside.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NAME = "limited.db.t"
 
 @pytest.fixture(scope="module")
 def notes(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the trap notes that a worker ran it: workers can import it."""
+    """The trap's log file for workers; workers can import the trap."""
     folder = tmp_path_factory.mktemp("modules")
     (folder / "lakescan_trap.py").write_text(trap(folder / "sprung"))
     spark.sparkContext.addPyFile(str(folder / "lakescan_trap.py"))
@@ -57,7 +57,7 @@ def _nothing_runs_in_workers(notes: Path) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _hadoop_s_client_keeps_its_settings(spark: Any) -> Iterator[None]:
-    """Nothing that a server or a table sets is sent to Hadoop's client in Spark."""
+    """Check that no setting of a server or table reaches Spark's Hadoop client."""
 
     def settings() -> tuple[str, dict[str, str]]:
         of_hadoop = spark.sparkContext._jsc.hadoopConfiguration().getPropsWithPrefix("fs.")
@@ -80,13 +80,13 @@ def test_workers_could_spring_the_trap(spark: Any, notes: Path) -> None:
 
 
 def attempt(what: str, work: Callable[[], Any]) -> Any:
-    """The result of an operation, or None if it raises an error of lakescan's or of Spark's."""
+    """Return the result of an operation, or None if it raises an error of lakescan or Spark."""
     try:
         return work()
     except (LakescanError, PySparkException):
         return None
     except Exception as error:
-        if "org.apache.spark.SparkException" in str(error):  # that of a job's failed worker, as py4j gives it
+        if "org.apache.spark.SparkException" in str(error):  # the error of a failed worker, as py4j reports it
             return None
         pytest.fail(f"{what}: {type(error).__name__}: {error}")
 
@@ -103,7 +103,7 @@ def stream(spark: Any, world: World, format: str) -> None:
 
 
 def attack(spark: Any, format: str) -> None:
-    """Read, write and change a table; what is read are its own rows, or an error."""
+    """Read, write and change a table: each returns the table's own rows or raises an error."""
     for what, read in {
         "load": lambda: ids(spark.read.format(format).load(NAME)),
         "sql": lambda: ids(lakescan.spark.sql(spark, f"SELECT id FROM {NAME} WHERE id > 0")),
@@ -117,7 +117,7 @@ def attack(spark: Any, format: str) -> None:
 
 
 def of_all(kinds: dict[str, Callable[[Any, World], Any]], *names: str) -> Callable[[Any, World], Any]:
-    """All of these attacks at once: none of them keeps a table from being read."""
+    """Combine all of these attacks; none of them prevents reading the table."""
     return lambda node, w: [kinds[each](node, w) for each in names]
 
 
@@ -183,7 +183,7 @@ def test_a_malicious_delta_table(spark: Any, world: World, planted: str) -> None
 def test_limits_hold_in_workers_wherever_the_driver_works(
     spark: Any, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan names a file outside, which a worker is to open."""
+    """The plan names a file outside for a worker to open."""
     monkeypatch.chdir(world.lake.parent)
     uri = f"sqlite:///{world.lake.parent}/limited.db"
     limits = {"allowed-locations": "lake"}

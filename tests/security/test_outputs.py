@@ -1,4 +1,4 @@
-"""What a table says is shown, and neither obeyed by a terminal nor run by a browser; no secret is in it."""
+"""Table text is displayed, but no terminal obeys it and no browser runs it; it contains no secret."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def table(tmp_path: Path) -> lakescan.Table:
 
 
 def tags(html: str) -> bool:
-    """Whether markup of the table came through."""
+    """Return whether markup of the table reached the output."""
     return any(each in html for each in ("<script>alert", "<img src=x", "<b onclick"))
 
 

@@ -1,4 +1,4 @@
-"""Removal stays within the table's own folder, whatever the table names."""
+"""Removal stays within the table's own folder, whatever the table references."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def old(folder: Path) -> None:
 
 @pytest.fixture
 def places(tmp_path: Path) -> tuple[Path, Path]:
-    """A Delta table with an orphan, and a folder beside it with a file of others."""
+    """Make a Delta table with an orphan, and a folder next to it with a foreign file."""
     table, victim = tmp_path / "lake" / "t", tmp_path / "lake" / "victim"
     lakescan.save(pa.table({"a": [1, 2]}), str(table), format="delta")
     victim.mkdir()

@@ -27,7 +27,7 @@ from tests.support.rest_server import rest_server
 SECRET = "PLANTED-s3cr3t"
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 
-# What the user sets of a REST catalog, by what is secret in it.
+# The user's settings of a REST catalog, by the secret part.
 OWN: dict[str, dict[str, Any]] = {
     "token": {"token": f"{SECRET}-token"},
     "token with a line end": {"token": f"{SECRET}-token\n"},
@@ -63,7 +63,7 @@ OWN: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def echo(status: int, kind: str) -> Iterator[str]:
-    """A server that answers each request with what it was sent; its address."""
+    """Start a server that answers each request with the request itself; yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
@@ -98,13 +98,13 @@ def echo(status: int, kind: str) -> Iterator[str]:
 
 @contextmanager
 def closed() -> Iterator[str]:
-    """The address of a port at which nobody answers."""
+    """Yield the address of a port that does not answer."""
     yield "http://127.0.0.1:1"
 
 
 @contextmanager
 def unknown() -> Iterator[str]:
-    """An address with a host that does not exist."""
+    """Yield an address with a host that does not exist."""
     yield "http://nobody.invalid"
 
 
@@ -156,7 +156,7 @@ def outputs(caplog: pytest.LogCaptureFixture) -> Iterator[Outputs]:
 
 
 def placed(node: Any, uri: str) -> Any:
-    """Properties with the address of a server in the place of URI and HOST."""
+    """Replace URI and HOST in properties by the address of a server."""
     if isinstance(node, Mapping):
         return {name: placed(value, uri) for name, value in node.items()}
     return node.replace("URI", uri).replace("HOST", uri.removeprefix("http://")) if isinstance(node, str) else node
@@ -234,7 +234,7 @@ def test_failures_of_unity_catalogs(
     assert [each[:700] for each in outputs.with_secrets] == []
 
 
-# By store: a location, and settings, of which HOST is that of a server.
+# By store: a location, and settings, in which HOST stands for a server.
 STORES: dict[str, tuple[str, dict[str, str]]] = {
     "s3": (
         "s3://bucket/t",
@@ -302,7 +302,7 @@ def test_failures_of_stores(outputs: Outputs, store: str, failure: str) -> None:
 def test_a_table_and_what_is_made_of_it(
     outputs: Outputs, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also with credentials that the server hands out."""
+    """Also with credentials that the server vends."""
 
     def run(*command: str) -> None:
         monkeypatch.setattr("sys.argv", ["lakescan", *command])

@@ -1,4 +1,4 @@
-"""Spark shows no secret: its plans, UI, event log, checkpoints, progress of streams, errors and log lines."""
+"""Spark shows no secret: in plans, its UI, event log, checkpoints, stream progress, errors and log lines."""
 
 from __future__ import annotations
 

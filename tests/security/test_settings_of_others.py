@@ -1,4 +1,4 @@
-"""A catalog's server and a table's metadata set only what they may: no code, no hosts for the reader's secrets."""
+"""A catalog's server and a table's metadata set only allowed settings: no code, no hosts for the reader's secrets."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CODE = "tests.security.test_settings_of_others.Trap"
 
 
 class Trap:
-    """What others name to be imported and called."""
+    """A class that foreign settings name, to be imported and called."""
 
     calls = 0
 
@@ -66,14 +66,14 @@ def trap() -> Iterator[None]:
 
 
 def connection_of(name: str, **properties: Any) -> Any:
-    """The connection of a catalog that is registered with these properties."""
+    """Register a catalog with these properties and return its connection."""
     lakescan.catalog(name, **properties)
     return connection(name)
 
 
 @contextmanager
 def stranger(host: str = "127.0.0.2") -> Iterator[tuple[str, list[str]]]:
-    """Another server: its address, and the requests that it gets, with headers and bodies."""
+    """Start another server; yield its address and the requests it gets, with headers and bodies."""
     seen: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -135,7 +135,7 @@ def test_a_server_names_no_code(server: tuple[RestServer, str], where: str, said
 
 
 def planted(name: str, properties: Mapping[str, str]) -> None:
-    """Write properties into the current metadata file of a table, as somebody who may write to its folder can."""
+    """Write properties into a table's current metadata file, as anyone with write access to its folder can."""
     file = Path(connection(name.partition(".")[0]).load_table(name.partition(".")[2]).metadata_location[7:])
     node = json.loads(file.read_text())
     node["properties"] |= properties
@@ -273,10 +273,10 @@ def test_a_server_names_no_other_address_of_itself(
     with stranger() as (address, seen):
         named = {name: address + path for name, path in SAID[said].items()}
         state.config = {"defaults": {}, "overrides": {}, where: named}
-        if said == "uri" or own != "credential":  # the user's own comes first; nothing is sent to a token server
+        if said == "uri" or own != "credential":  # the user's own token wins; nothing is sent to a token server
             assert lakescan.catalog("lake", type="rest", uri=uri, **OWN[own]).list_namespaces() == ["n"]
         else:
-            with pytest.raises(StorageError, match=r"wants requests at http://127\.0\.0\.2"):
+            with pytest.raises(StorageError, match=r"redirects requests to http://127\.0\.0\.2"):
                 lakescan.catalog("lake", type="rest", uri=uri, **OWN[own]).list_namespaces()
         assert seen == []
 
@@ -368,7 +368,7 @@ def test_secrets_of_the_environment_go_to_no_account_that_a_catalog_has_chosen(
     own = {"adls.anon": "true"} if how == "anonymous" else {}
     storage = Storage(own, allowed=AllowedLocations(is_named=False))
     if how == "not named":
-        with pytest.raises(StorageError, match="AZURE_STORAGE_ACCOUNT_NAME beside those of the environment"):
+        with pytest.raises(StorageError, match="AZURE_STORAGE_ACCOUNT_NAME for credentials in the environment"):
             storage.resolve(AZURE.format("mine"))
     else:
         storage.resolve(AZURE.format("mine"))
@@ -623,7 +623,7 @@ def test_limits_are_a_list_in_the_configuration_file_too(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("how", ["plain", "property", "folder"])
 def test_limits_of_the_configuration_file_hold(tmp_path: Path, how: str) -> None:
-    """Whatever else is given in Python, and in whatever folder the process works."""
+    """Whatever is set in Python, and whatever folder the process works in."""
     embedded(tmp_path)
     other = tmp_path / "other"
     other.mkdir()
@@ -665,7 +665,7 @@ def test_a_name_leads_out_of_no_warehouse(tmp_path: Path, name: str, format: str
     assert sorted(tmp_path.rglob("*")) == before
 
 
-# Read from the entries of metastores and from tables' own properties, which configure no connection.
+# Read from metastore entries and table properties, which configure no connection.
 OF_ENTRIES = {"Description", "comment", "location", "metadata_location", "previous_metadata_location", "owner"} | {
     "table_type",
     "schema_version",
@@ -674,7 +674,7 @@ READERS = ("get_first_property_value", "property_as_bool", "property_as_int", "p
 
 
 def read_by_pyiceberg() -> set[str]:
-    """The names of properties that pyiceberg's catalogs and files read, by their source."""
+    """Return the property names that pyiceberg's catalogs and files read, found in its source."""
     import pyiceberg
 
     root, found = Path(pyiceberg.__file__).parent, set[str]()
@@ -734,7 +734,7 @@ def test_a_credential_that_a_server_issues_carries_no_host_to_the_user_s_keys(se
         assert seen == []
 
 
-# Settings of obstore that lakescan does not have: only settings that are described reach a client.
+# obstore settings without a lakescan option: only declared settings reach a client.
 NOT_OFFERED = {
     "s3": {
         "bucket", "checksum_algorithm", "container_authorization_token_file", "container_credentials_full_uri",
@@ -754,7 +754,7 @@ PREFIXES = {"s3": ("aws_",), "gcs": ("google_",), "abfs": ("azure_storage_", "az
 
 
 def arguments_of_pyarrow() -> set[tuple[str, str]]:
-    """The arguments of Arrow's filesystems, by their signatures."""
+    """Return the arguments of Arrow's filesystems, by their signatures."""
     from pyarrow import fs as pafs
 
     stores = {"s3": pafs.S3FileSystem, "gcs": pafs.GcsFileSystem, "abfs": pafs.AzureFileSystem}
@@ -767,7 +767,7 @@ def arguments_of_pyarrow() -> set[tuple[str, str]]:
 
 
 def settings_of_obstore() -> set[tuple[str, str]]:
-    """The settings of obstore's stores, by their types."""
+    """Return the settings of obstore's stores, by their types."""
     import obstore
 
     found = set()
@@ -801,7 +801,7 @@ def test_every_setting_of_obstore_is_described_or_not_offered() -> None:
 
 
 # What Hadoop's client in PySpark's JARs (hadoop-client-api 3.5.0) reads of a store, as its `core-default.xml` lists it:
-# who is trusted, and where requests go. Names that only tune it are those of `TUNED`.
+# trust, and the targets of requests. `TUNED` has the names that only tune it.
 OF_HADOOP_S_CLIENT = {
     "classes": {
         "fs.abfs.impl", "fs.abfss.impl", "fs.gs.impl", "fs.s3a.assumed.role.credentials.provider",
@@ -837,7 +837,7 @@ TUNED = re.compile(
 
 
 def settings_of_hadoop() -> set[str]:
-    """The names of settings of stores that Hadoop's client in PySpark's JARs reads, by its list of defaults."""
+    """Return the store settings that Hadoop's client in PySpark's JARs reads, from its list of defaults."""
     pyspark = pytest.importorskip("pyspark")
     (jar,) = Path(pyspark.__file__).parent.glob("jars/hadoop-client-api-*.jar")
     with zipfile.ZipFile(jar) as opened:
@@ -854,16 +854,16 @@ def test_every_setting_of_hadoop_s_client_is_described_as_the_user_s_own() -> No
     for name in (*names, *of_trust, "fs.s3a.bucket.lake.endpoint", "spark.hadoop.fs.s3a.endpoint"):
         assert filter_server_properties({name: "x"}, "a server") == {}, name
         assert merge_server_properties({}, {name: "x"}, "a server") == {}, name
-        assert not is_storage_property(name), name  # no such property of a table or a catalog configures files
+        assert not is_storage_property(name), name  # no property of a table or catalog with this name configures files
 
 
 def test_no_setting_is_sent_to_hadoop_s_client() -> None:
-    """Spark reads files by its own settings, which lakescan looks at and never changes."""
+    """Spark reads files with its own settings, which lakescan inspects and never changes."""
     root = Path(lakescan.__file__).parent
     for file in root.rglob("*.py"):
         text = file.read_text()
         assert not re.search(r"hadoopConfiguration|newHadoopConf\(\)\.set|_jsc\b.*set", text), file
-        for name in re.findall(r"(\w+) = .*newHadoopConf\(\)", text):  # a copy of the settings, only handed on
+        for name in re.findall(r"(\w+) = .*newHadoopConf\(\)", text):  # a copy of the settings that is only passed on
             assert not re.search(rf"\b{name}\.(?:set|unset|add|clear)", text), file
         for call in re.findall(r"(?:conf\.set|try_set|\.config)\(([^)]*)\)", text):
             assert "hadoop" not in call, (file, call)

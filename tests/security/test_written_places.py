@@ -1,4 +1,4 @@
-"""A commit writes nothing where a table must not lead, also where pyiceberg writes and not lakescan."""
+"""A commit writes nothing outside the allowed locations, even where pyiceberg writes instead of lakescan."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHANGES: dict[str, Callable[[lakescan.Table], Any]] = {
 
 @pytest.fixture
 def leading_out(tmp_path: Path) -> Callable[[str], str]:
-    """The name of a table of a catalog with limits, whose metadata says in one of two ways to write to `outside`."""
+    """Return a function that makes a table whose metadata directs writes to `outside`, in one of two ways."""
     lake = tmp_path / "lake"
     settings = {"type": "sql", "warehouse": str(lake)}
     free = lakescan.catalog("free", uri=f"sqlite:///{tmp_path}/free.db", **settings)
@@ -83,7 +83,7 @@ def test_a_change_that_moves_a_table_out_is_refused_before_it_is_made(
 
 @pytest.fixture
 def limited(tmp_path: Path) -> lakescan.Catalog:
-    """A catalog whose tables must not lead out of the folder `lake`."""
+    """A catalog whose tables must stay in the folder `lake`."""
     (tmp_path / "outside").mkdir()
     pq.write_table(pa.table({"id": [1]}), tmp_path / "outside" / "rows.parquet")
     lakescan.save(pa.table({"id": [1]}), str(tmp_path / "outside" / "delta"), format="delta")

@@ -1,4 +1,4 @@
-"""What actors do: each kind of step as calls of the library."""
+"""The actors' steps, each as calls of the library."""
 
 from __future__ import annotations
 
@@ -76,17 +76,17 @@ def equality(run: Run, step: Step, record: Record) -> None:
 
 
 def stream(run: Run, step: Step, record: Record) -> None:
-    """A batch of a stream, which a zombie of the same query may write, too."""
+    """Write a batch of a stream, which a zombie of the same query may write, too."""
     run.table(step.table).append(rows_of(step.values[1:]), txnAppId="query", txnVersion=step.values[0])
 
 
 def merging_stream(run: Run, step: Step, record: Record) -> None:
-    """A batch of the same stream that merges its rows."""
+    """Merge the rows of a batch of the same stream."""
     run.table(step.table).upsert(rows_of(step.values[1:]), "id", txnAppId="query", txnVersion=step.values[0])
 
 
 def create(run: Run, step: Step, record: Record) -> None:
-    """Rows of a table that may not be there yet."""
+    """Append rows to a table that may not exist yet."""
     properties = {} if run.plan.format == "delta" else {"format-version": run.plan.format.rpartition(" ")[2]}
     lakescan.save(
         rows_of(step.values[1:]),
@@ -98,21 +98,21 @@ def create(run: Run, step: Step, record: Record) -> None:
 
 
 def transaction(run: Run, step: Step, record: Record) -> None:
-    """The same rows for two tables, in one commit."""
+    """Append the same rows to two tables in one commit."""
     with lakescan.catalog(NAME).transaction() as made:
         for each in ("t", "u"):
             made.load_table(f"db.{each}").append(rows_of(step.values))
 
 
 def move(run: Run, step: Step, record: Record) -> None:
-    """A row leaves one table, and others come into another one, in one commit."""
+    """Remove a row from one table and add others to another, in one commit."""
     with lakescan.catalog(NAME).transaction() as made:
         made.load_table("db.t").delete(f"id = {step.values[0]}")
         made.load_table("db.u").append(rows_of(step.values[1:]))
 
 
 def make(run: Run, step: Step, record: Record) -> None:
-    """An empty table, which must not be there yet."""
+    """Create an empty table, which must not exist yet."""
     _made(run, step, exist_ok=False)
 
 
@@ -121,7 +121,7 @@ def make_if_missing(run: Run, step: Step, record: Record) -> None:
 
 
 def _made(run: Run, step: Step, **how: bool) -> None:
-    if run.plan.format == "delta":  # by its folder, as Delta's tables are here
+    if run.plan.format == "delta":  # by its folder, as Delta tables are opened here
         unless = "IF NOT EXISTS " if how["exist_ok"] else ""
         columns = "(id BIGINT, part STRING, amount BIGINT)"
         lakescan.sql(f"CREATE TABLE {unless}delta.`{run.name_of(f'n{step.values[0]}')}` {columns}")
@@ -131,7 +131,7 @@ def _made(run: Run, step: Step, **how: bool) -> None:
 
 
 def replace(run: Run, step: Step, record: Record) -> None:
-    """An empty table in the place of another one, or a new one."""
+    """Create an empty table, replacing any existing one."""
     _made(run, step, replace=True)
 
 
@@ -140,7 +140,7 @@ def drop(run: Run, step: Step, record: Record) -> None:
 
 
 def purge(run: Run, step: Step, record: Record) -> None:
-    """Drop a table that shares the location of another one, with its files."""
+    """Drop and purge a table that shares the location of another one."""
     run.has_expired = True
     catalog, _, name = run.name_of(step.table).partition(".")
     lakescan.catalog(catalog).drop_table(name, missing_ok=True, purge=True)
@@ -151,7 +151,7 @@ def rename(run: Run, step: Step, record: Record) -> None:
 
 
 def trail(run: Run, step: Step, record: Record) -> None:
-    """Follow a name whose table may be dropped and made again."""
+    """Follow a table name whose table may be dropped and recreated."""
     run.trail(f"n{step.values[0]}", record.began)
 
 
@@ -166,7 +166,7 @@ def expire(run: Run, step: Step, record: Record) -> None:
 
 
 def orphans(run: Run, step: Step, record: Record) -> None:
-    """Orphans are removed once they are old: days pass if nobody else is in the middle of something."""
+    """Remove old orphans; let days pass first if no other actor is within a step."""
     busy = [each for each in run.world.actors if each.is_busy and each is not run.world.current]
     if not busy and not run.world.pending:
         run.world.now += 10 * 24 * 3_600_000
@@ -199,7 +199,7 @@ def partition_field(run: Run, step: Step, record: Record) -> None:
 
 
 def branch(run: Run, step: Step, record: Record) -> None:
-    """Rows of a branch are what main had, and its own; main does not see them."""
+    """Write to a branch: it has the rows of main and its own, and main does not have the latter."""
     name = f"b{step.number}"
     run.table(step.table).create_branch(name)
     run.table(step.table).append(rows_of(step.values), branch=name)
@@ -211,7 +211,7 @@ def branch(run: Run, step: Step, record: Record) -> None:
 
 
 def follow(run: Run, step: Step, record: Record) -> None:
-    """Read what is new of a stream of changes, and apply it to a replica."""
+    """Read new changes of a change stream and apply them to a replica."""
     run.catch_up(f"follower {step.values[0]}", record.began)
 
 

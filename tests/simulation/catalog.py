@@ -1,5 +1,8 @@
-"""An Iceberg catalog in memory, of both kinds: one whose clients write metadata files and swap a pointer, as those in
-databases do, and one whose server does both in one request, as REST catalogs do."""
+"""An in-memory Iceberg catalog of two kinds.
+
+In a SQL catalog, clients write metadata files and swap a pointer. In a REST catalog, the server does both in one
+request.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ from lakescan.iceberg.metadata.pyiceberg_metadata import metadata_writes
 from tests.simulation.store import READ, WRITE, Store
 
 NAME = "sim"
-OTHER = "other"  # a second catalog, of tables that share the location of tables of the first
+OTHER = "other"  # a second catalog, whose tables share the locations of tables of the first
 IDENTIFIER = ("db", "t")
 
 
 class Pointer:
-    """What the catalog knows: where the metadata of each table is."""
+    """The catalog's state: the location of each table's metadata."""
 
     def __init__(self, store: Store, kind: str) -> None:
         self.store, self.kind = store, kind
@@ -36,7 +39,7 @@ class Pointer:
 
     @property
     def location(self) -> str | None:
-        """That of the table whose rows the model knows."""
+        """Return the metadata location of the table whose rows the model tracks."""
         return self.locations.get(IDENTIFIER)
 
     def swap(self, name: tuple[str, ...], before: str | None, after: str) -> bool:
@@ -129,7 +132,7 @@ class _Upload(io.BytesIO):
 
 
 class _Unchecked(AddSnapshotUpdate):
-    """A snapshot that is added whatever its numbers are."""
+    """A snapshot that is added without a check of its numbers."""
 
 
 @_apply_table_update.register(_Unchecked)
@@ -147,10 +150,10 @@ def _(update: _Unchecked, base: Any, context: Any) -> Any:
 
 
 def _check_numbers(metadata: Any, requirements: Any, updates: Any, known: Collection[str]) -> None:
-    """Refuse a used sequence number if a branch has used it that the client does not know.
+    """Refuse a sequence number that a branch unknown to the client has already used.
 
-    A client can require nothing of a branch that was made after it loaded the table: only a server can see this. Of
-    other branches, this server looks at no numbers, as not all do.
+    A client cannot require anything of a branch that was created after it loaded the table; only a server can check it.
+    For other branches, this server checks no numbers, because not all servers do.
     """
     named = {each.ref for each in requirements if isinstance(each, AssertRefSnapshotId)}
     if not {*metadata.refs} - named - {*known}:
@@ -165,7 +168,7 @@ def _check_numbers(metadata: Any, requirements: Any, updates: Any, known: Collec
 
 
 class SimulatedCatalog(MetastoreCatalog):
-    """One client's connection; all have the same pointer."""
+    """One client's connection; all clients share one pointer."""
 
     pointer: Pointer
 
@@ -200,7 +203,7 @@ class SimulatedCatalog(MetastoreCatalog):
 
     def _served(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
         world = self.pointer.store.world
-        with world.as_server(), metadata_writes(table.properties, "a server"):  # also of a request that arrives late
+        with world.as_server(), metadata_writes(table.properties, "a server"):  # also for a request that arrives late
             return self._server_commit(table, requirements, updates)
 
     def _server_commit(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
@@ -210,7 +213,7 @@ class SimulatedCatalog(MetastoreCatalog):
     def _served_all(
         self, changes: Sequence[tuple[tuple[str, ...], Any, Any]], refs: Collection[str] = ()
     ) -> list[Table]:
-        """Commit to one table or several: to all of them, or to none. `refs` are those that the client knew."""
+        """Commit to all of the given tables or to none. `refs` are the branches and tags that the client knew."""
         known = self.pointer.locations
         if missing := [name for name, _, _ in changes if name not in known]:
             raise NoSuchTableError(".".join(missing[0]))
@@ -226,14 +229,14 @@ class SimulatedCatalog(MetastoreCatalog):
         return [old if old.metadata == new.metadata else new for old, new in zip(before, after, strict=True)]
 
     def commit_several(self, body: str) -> int:
-        """The status that a server answers to a transaction of several tables."""
+        """Return the server's status for a transaction of several tables."""
         world = self.pointer.store.world
         requests = [CommitTableRequest.model_validate(each) for each in json.loads(body)["table-changes"]]
         names = [(*each.identifier.namespace.root, each.identifier.name) for each in requests]
         changes = [(name, each.requirements, each.updates) for name, each in zip(names, requests, strict=True)]
 
         def act() -> int:
-            with world.as_server(), metadata_writes({}, "a transaction"):  # pyiceberg writes no version 3 of itself
+            with world.as_server(), metadata_writes({}, "a transaction"):  # pyiceberg does not write version 3
                 try:
                     self._served_all(changes)
                 except CommitFailedException:
@@ -308,7 +311,7 @@ class SimulatedCatalog(MetastoreCatalog):
 
 
 class SimulatedSession:
-    """Requests to the server that pyiceberg has no method for."""
+    """Requests to the server for which pyiceberg has no method."""
 
     def __init__(self, catalog: SimulatedCatalog) -> None:
         self._catalog = catalog
@@ -326,6 +329,6 @@ class SimulatedSession:
 
 
 def install(pointer: Pointer) -> None:
-    """Let the class serve this run."""
+    """Install the class for this run."""
     SimulatedCatalog.pointer = pointer
     SimulatedIO.store = pointer.store

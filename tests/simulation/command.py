@@ -1,4 +1,4 @@
-"""Run seeds, and print the shortest history of those that fail.
+"""Run seeds and print the shortest history of each failing one.
 
 python -m tests.simulation --seeds 1000 --from 0 --format delta --processes 2
 """
@@ -21,7 +21,7 @@ _SHARE = 20  # seeds of one task
 
 
 def told(outcome: Outcome) -> str:
-    """How a seed ended: what is wrong, if anything is, the plan, and the history."""
+    """Describe how a seed ended: the violation, if any, the plan, and the history."""
     failure, plan = outcome.failure, outcome.plan
     lines = [
         "nothing is wrong" if failure is None else f"{type(failure).__name__}: {failure}",
@@ -45,13 +45,13 @@ def _share(task: tuple[tuple[int, str], ...]) -> tuple[Counter[str], list[str], 
 
 
 def _tasks(first: int, count: int, formats: list[str]) -> Iterator[tuple[tuple[int, str], ...]]:
-    """Each seed is run with one format, in turn, or with the one that is asked for."""
+    """Split the seeds into tasks. Each seed runs with one format, in turn, or with the requested one."""
     seeds = [(seed, formats[seed % len(formats)]) for seed in range(first, first + count)]
     return (tuple(seeds[at : at + _SHARE]) for at in range(0, count, _SHARE))
 
 
 def _histories(seeds: Iterable[tuple[int, str]]) -> int:
-    """Print the history of each seed; the exit code."""
+    """Print the history of each seed and return the exit code."""
     failed = False
     for seed, format in seeds:
         outcome = run(plan_of(seed, format))
@@ -61,7 +61,7 @@ def _histories(seeds: Iterable[tuple[int, str]]) -> int:
 
 
 def main() -> int:
-    """The exit code: 1 if a seed failed."""
+    """Return the exit code: 1 if a seed failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--from", dest="first", type=int, default=0)

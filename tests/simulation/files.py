@@ -1,7 +1,6 @@
-"""The files that versions name, read from their metadata by a reader of its own, and what the metadata must be.
+"""An independent reader of the files that each version references, with checks of the metadata.
 
-It uses nothing of the library but its Base85: an error in the library's reading would otherwise hide one in its
-writing.
+It uses only the library's Base85 code: otherwise an error in the library's reading could hide one in its writing.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from tests.simulation.store import Store
 from tests.simulation.world import Broken
 
 _WEEK = 7 * 24 * 3_600_000  # milliseconds that Delta keeps the files of earlier versions
-_SLACK = 3 * 3_600_000  # by which a commit may be older than its arrival: it was stalled, or late, and clocks jump
-_GONE = 2  # status of a manifest's entry that is no more
+_SLACK = 3 * 3_600_000  # how much older than its arrival a commit may be: it was stalled or late, and clocks jump
+_GONE = 2  # status of a deleted manifest entry
 
 
 def key_of(location: str) -> str:
@@ -30,24 +29,24 @@ def key_of(location: str) -> str:
 
 
 class Files(Protocol):
-    """The files of a table, which are told of each commit."""
+    """The files of a table, tracked commit by commit."""
 
     def note(self, location: str) -> None:
-        """A version was committed, in this file; raises `Broken` if its metadata is wrong."""
+        """Record a committed version in this file; raise `Broken` if its metadata is wrong."""
 
     @property
     def newest(self) -> set[str]:
-        """The keys of all files that the newest version needs."""
+        """Return the keys of all files that the newest version needs."""
 
     def why_kept(self, key: str) -> str | None:
-        """Why a file must not be removed now; None if it may be."""
+        """Return why a file must not be removed now; None if it may be removed."""
 
     def readable(self) -> dict[int, int]:
-        """The versions that can still be read, and what the table calls each."""
+        """Return the versions that can still be read, with the table's number of each."""
 
 
 def check_there(files: Files, store: Store) -> None:
-    """Raise `Broken` if a file is missing that the newest version needs."""
+    """Raise `Broken` if a file that the newest version needs is missing."""
     if missing := sorted(files.newest - store.objects.keys()):
         raise Broken(f"the newest version needs files that are missing: {', '.join(missing)}")
 
@@ -59,7 +58,7 @@ class IcebergFiles:
     store: Store
     metadata: dict[str, Any] = field(default_factory=dict)
     location: str = ""
-    heads: list[int] = field(default_factory=list)  # of each version, the snapshot of main
+    heads: list[int] = field(default_factory=list)  # for each version, the snapshot of main
     _read: dict[str, set[str]] = field(default_factory=dict)
 
     def note(self, location: str) -> None:
@@ -95,7 +94,7 @@ class IcebergFiles:
         return self._once(location, manifests)
 
     def _once(self, location: str, of: Callable[[list[dict[str, Any]]], Iterable[str]]) -> set[str]:
-        """A file, and what it names; files do not change."""
+        """Return a file and the files that it references, read only once because files do not change."""
         if location not in self._read:
             data = self.store.objects.get(key_of(location))
             if data is None:
@@ -109,7 +108,7 @@ def _paths(entries: list[dict[str, Any]]) -> Iterable[str]:
 
 
 def _check_numbers(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """New snapshots have greater sequence numbers than all before, and row ids that no other has."""
+    """Check that new snapshots have greater sequence numbers than all before, and unique row ids."""
     known = {each["snapshot-id"] for each in before.get("snapshots", ())}
     last, next_row = before["last-sequence-number"], before.get("next-row-id") or 0
     for each in now.get("snapshots", ()):
@@ -130,7 +129,7 @@ def _check_numbers(before: dict[str, Any], now: dict[str, Any]) -> None:
 
 
 def _check_times(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Times never run backwards: in the logs, from commit to commit, and from snapshot to snapshot."""
+    """Check that times never run backwards: in the logs, from commit to commit, and from snapshot to snapshot."""
     for name in ("snapshot-log", "metadata-log"):
         times = [each["timestamp-ms"] for each in now.get(name, ())]
         if times != sorted(times) or (times and times[-1] > now["last-updated-ms"]):
@@ -148,7 +147,7 @@ Vector = tuple[str, str, int | None] | None  # how it is stored, where, and the 
 
 @dataclass
 class DeltaFiles:
-    """The log, replayed commit by commit: data files and vectors of each version, and when another one followed."""
+    """The log, replayed commit by commit: data files and vectors of each version, and the time of the next version."""
 
     store: Store
     folder: str

@@ -1,4 +1,4 @@
-"""What the table must be: the rows after each commit, and what each step may have done to them."""
+"""The model of a table: the rows after each commit, and the allowed effects of each step."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ State = dict[int, tuple[str | None, int]]  # id: part, amount
 BLIND = ("append", "stream", "create", "transaction")  # commits that read nothing
 NAMED = ("make", "make if missing", "replace", "drop", "purge", "rename")  # which tables are there, by name
 STREAMS = ("stream", "merging stream")
-SAME = {  # what leaves the rows of the table's main branch as they are
+SAME = {  # steps that do not change the rows of the main branch
     *("branch", "checkpoint", "column", "compact", "convert", "deletes", "expire"),
     *("field", "follow", "manifests", "orphans", "property", "read", "trail"),
 }
-NEVER: State = {0: ("never", 0)}  # what no table has: the step should have been refused
-BANK = range(1, 5)  # ids of rows that transfers alone change
-MONEY = 400  # that they have together
+NEVER: State = {0: ("never", 0)}  # a state that no table has: the step should have been refused
+BANK = range(1, 5)  # ids of rows that only transfers change
+MONEY = 400  # their total amount
 
 
 @dataclass
 class Version:
-    """The rows after a commit, and the step that made it; None if the name has no table."""
+    """The rows after a commit, and the step that made it. `state` is None if the name has no table."""
 
     state: State | None
     step: Step | None
@@ -31,7 +31,7 @@ class Version:
 
 @dataclass
 class Record:
-    """What became of a step."""
+    """The outcome of a step."""
 
     step: Step
     began: int  # the newest version when it began
@@ -40,7 +40,7 @@ class Record:
 
 
 class Model:
-    """All versions of what has a name, in order: of one table, or of several one after the other."""
+    """All versions of a table name, in order. The name may have had several tables in turn."""
 
     def __init__(
         self, first: Sequence[State | None], *, name: str = "t", is_serializable: bool = True, has_bank: bool = True
@@ -49,7 +49,7 @@ class Model:
         self.versions = [Version(each, None) for each in first]
         self.records: dict[int, Record] = {}
         self._is_serializable, self._has_bank = is_serializable, has_bank
-        self._batches: set[int] = set()  # of streams, that are committed
+        self._batches: set[int] = set()  # committed batches of streams
 
     @property
     def newest(self) -> int:
@@ -61,15 +61,15 @@ class Model:
         return made
 
     def was_there(self, since: int) -> bool:
-        """Whether the name had a table, in that version or a later one."""
+        """Return whether the name had a table in that version or a later one."""
         return any(each.state is not None for each in self.versions[since:])
 
     def was_missing(self, since: int) -> bool:
-        """Whether the name had no table, in that version or a later one."""
+        """Return whether the name lacked a table in that version or a later one."""
         return any(each.state is None for each in self.versions[since:])
 
     def commit(self, step: Step, found: list[tuple[int, str | None, int]]) -> None:
-        """A commit of a step made these rows; raises `Broken` if it must not have."""
+        """Record that a commit of a step made these rows; raise `Broken` if it must not."""
         state = state_of(found, has_bank=self._has_bank)
         expected = [applied(step, self.versions[-1].state, self.name)]
         if not self._is_serializable and step.kind not in BLIND:
@@ -77,7 +77,7 @@ class Model:
         self.change(step, state, expected)
 
     def change(self, step: Step, state: State | None, expected: Sequence[State | None]) -> None:
-        """A step made this version, which must be one of those expected; raises `Broken` if it must not have."""
+        """Record that a step made this version, one of the expected ones; raise `Broken` otherwise."""
         record = self.records[step.number]
         if record.outcome in ("made", "refused"):
             raise Broken(f"{step} had ended ({record.outcome}), and was committed afterwards")
@@ -94,7 +94,7 @@ class Model:
         self.versions.append(Version(state, step))
 
     def _weaker(self, step: Step, began: int) -> list[State | None]:
-        """What a statement makes that read an earlier version, with the rows that were only appended since."""
+        """Return the allowed results of a statement that read an earlier version, with rows only appended since."""
         found: list[State | None] = []
         for base in range(began, self.newest):
             since = self.versions[base + 1 :]
@@ -105,7 +105,7 @@ class Model:
         return found
 
     def end(self, record: Record, outcome: str) -> None:
-        """A step has returned, or raised; raises `Broken` if the table tells another story."""
+        """Record that a step returned or raised; raise `Broken` if the table contradicts that."""
         record.outcome = outcome
         step = record.step
         if outcome == "refused" and record.commits and step.kind not in SAME:
@@ -118,15 +118,15 @@ class Model:
                 raise Broken(f"{step} returned, but is not committed")
 
     def check_read(self, found: list[tuple[int, str | None, int]], began: int) -> None:
-        """A reader that began at a version must see it, or a later one, as a whole."""
+        """Check that a reader that began at a version saw that version or a later one as a whole."""
         state = state_of(found, has_bank=self._has_bank)
         seen = [each.state for each in self.versions[began:]]
         if state not in seen:
-            raise Broken(f"a reader saw what no version has: {difference(state, seen[-1])}")
+            raise Broken(f"a reader saw rows that no version has: {difference(state, seen[-1])}")
 
 
 def state_of(rows: list[tuple[int, str | None, int]], *, has_bank: bool = True) -> State:
-    """Rows by id; raises `Broken` if one is there twice, or money was made."""
+    """Return the rows by id; raise `Broken` if an id occurs twice or the total amount changed."""
     state = {each[0]: (each[1], each[2]) for each in rows}
     if len(state) != len(rows):
         doubled = sorted({each[0] for each in rows if sum(other[0] == each[0] for other in rows) > 1})
@@ -137,7 +137,7 @@ def state_of(rows: list[tuple[int, str | None, int]], *, has_bank: bool = True) 
 
 
 def applied(step: Step, state: State | None, table: str = "t") -> State | None:
-    """The rows of a table after a step that was alone."""
+    """Return the rows of a table after the step ran alone."""
     if step.kind in NAMED or state is None:
         return _named(step, state, table)
     values = step.values
@@ -173,7 +173,7 @@ def applied(step: Step, state: State | None, table: str = "t") -> State | None:
 
 
 def _named(step: Step, state: State | None, table: str) -> State | None:
-    """What a name has after a step that gives it a table, or takes it away, or finds none."""
+    """Return the state of a name after a step that creates, drops or does not find its table."""
     match step.kind:
         case "make":
             return {} if state is None else NEVER
@@ -183,7 +183,7 @@ def _named(step: Step, state: State | None, table: str) -> State | None:
             return {}
         case "drop" | "purge":
             return None
-        case "rename":  # what the new name gets is known to the run
+        case "rename":  # the run knows the new name's content
             return None if table == f"n{step.values[0]}" and state is not None else NEVER
         case "create":
             return _rows(step.values[1:])
@@ -195,7 +195,7 @@ def _rows(values: tuple[tuple[int, str | None, int], ...]) -> State:
 
 
 def difference(found: State | None, expected: State | None) -> str:
-    """What differs, in words."""
+    """Describe the difference in words."""
     if found is None or expected is None or expected == NEVER:
         return f"{found}, not {'a refusal' if expected == NEVER else expected}"
     lost = sorted(expected.keys() - found.keys())

@@ -1,4 +1,4 @@
-"""Bugs that are put in on purpose, each of which the simulation must find."""
+"""Deliberate bugs, each of which the simulation must find."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from tests.simulation.seeds import plan_of
 
 @dataclass(frozen=True)
 class Mutant:
-    """A bug: what it is, in which formats, and how it is put in."""
+    """A bug: its description, its formats, and how it is injected."""
 
     name: str
     formats: tuple[str, ...]
     put_in: Callable[[], Any]
-    kinds: tuple[str, ...] = ()  # of steps that are more frequent when it is looked for
-    fault_rate: float | None = None  # if the bug is about one kind of fault: how many calls it befalls
+    kinds: tuple[str, ...] = ()  # kinds of steps that are more frequent in the search for it
+    fault_rate: float | None = None  # if the bug depends on one kind of fault: how many calls fail
     fault_kind: str = "lost answer"
-    seeds: int = 60  # in which it must be found
+    seeds: int = 60  # the number of seeds within which it must be found
 
 
 _DELTA, _ICEBERG = ("delta",), ("iceberg 2", "iceberg 3")
@@ -68,7 +68,7 @@ def _overwriting_put() -> Any:
 
 @contextmanager
 def _forgotten_ids() -> Iterator[None]:
-    """Both places that know a commit again."""
+    """Disable both checks that recognize an earlier commit."""
     real = conflicts.WinningCommit.info.fget
     info = property(lambda self: {name: value for name, value in real(self).items() if name != put.ID})
     with patch.object(put, "_is_own", lambda *_: False), patch.object(conflicts.WinningCommit, "info", info):
@@ -80,16 +80,16 @@ def _repeated_offsets() -> Any:
 
 
 def offsets_of_any_table() -> Any:
-    """A stream goes on with another table of its name."""
+    """Let a stream continue with another table of the same name."""
     real = TableStream.encode
     return patch.object(TableStream, "encode", lambda self, offset: {**real(self, offset), "table": None})
 
 
 def _streams_that_always_fail(error: type[LakescanError]) -> Any:
-    """A stream that goes on says that it cannot."""
+    """Let every resumed stream raise the error."""
 
     def decode(self: Any, node: Any) -> Any:
-        raise error("it is said to be gone")
+        raise error("the table is gone")
 
     return patch.object(TableStream, "decode", decode)
 
@@ -156,7 +156,7 @@ def _without_applications() -> Any:
 
 
 def _rows_of_old_vectors_forgotten() -> Any:
-    """The vector that a new one replaces is known, but its rows are not in the new one."""
+    """Drop the rows of a replaced vector from the new one."""
     real = vector_files.VectorWriter._existing
 
     def existing(self: Any, files: Any) -> Any:
@@ -176,7 +176,7 @@ def _swapped_anyway() -> Any:
 
 @contextmanager
 def _neighbours_overlooked() -> Iterator[None]:
-    """Files are removed as if no other table had metadata in the folder."""
+    """Remove files as if no other table had metadata in the folder."""
     with (
         patch.object(iceberg_target, "neighbour_files", lambda *_: iter(())),
         patch.object(purge, "copy_files", lambda *_: iter(())),
@@ -195,7 +195,7 @@ def _checkpoints_without_transactions() -> Any:
 
 @contextmanager
 def forgotten_records() -> Iterator[None]:
-    """Transactions are forgotten once their snapshots expire."""
+    """Forget transactions once their snapshots expire."""
     with (
         patch.object(iceberg_commit, "record_updates", lambda *_: ()),
         patch.object(expire, "move_records", lambda *_: ({}, [])),
@@ -275,7 +275,7 @@ MUTANTS = (
         lambda: patch.object(Validation, "check_deletes", lambda *_: False),
         ("compact", "delete", "update"),
     ),
-    # Transfers change the same four rows of one file again and again.
+    # Transfers repeatedly change the same four rows of one file.
     Mutant("new deletes forget the old ones", ("iceberg 3",), _forgotten_deletes, ("transfer", "delete")),
     Mutant("files are orphans at once", _BOTH, _young_orphans, ("orphans", "append")),
     Mutant("a stream begins anew", _BOTH, _repeated_offsets, ("follow", "append")),
@@ -301,7 +301,7 @@ MUTANTS = (
 
 
 def find(mutant: Mutant, seeds: range, run: Callable[[Plan], Outcome]) -> tuple[int, Outcome] | None:
-    """How many seeds it takes until the bug is found, and what is found; None if it is not."""
+    """Return the number of seeds until the bug is found, and the outcome; None if it is not found."""
     for number, seed in enumerate(seeds, 1):
         plan = plan_of(seed, mutant.formats[seed % len(mutant.formats)], mutant.kinds)
         if mutant.fault_rate is not None:

@@ -1,4 +1,4 @@
-"""The library inside a world: files, commits, catalog, clock, random numbers, sleeps and threads are the world's."""
+"""Patches of the library: files, commits, catalog, clock, random numbers, sleeps and threads come from the world."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CONNECT = duckdb.connect
 
 
 class Inline:
-    """A pool whose work runs at once, in the thread that asks for it."""
+    """A pool that runs work immediately, in the calling thread."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         pass
@@ -72,7 +72,7 @@ class _Clock:
 
 
 class SimulatedTime(_REAL_DATETIME, metaclass=_Kind):
-    """`datetime` whose `now` is the world's."""
+    """`datetime` whose `now` is the world's clock."""
 
     @classmethod
     def now(cls, tz: Any = None) -> Any:
@@ -83,7 +83,7 @@ class SimulatedTime(_REAL_DATETIME, metaclass=_Kind):
 
 
 def _unlocked(self: Any, instance: Any, owner: Any = None) -> Any:
-    """`cached_property` as from Python 3.12 on: before, one thread at a time computes a property, of all objects."""
+    """Behave as `cached_property` from Python 3.12 on: earlier versions lock one property for all objects."""
     if instance is None:
         return self
     values = vars(instance)
@@ -107,7 +107,7 @@ def _modules(count: int) -> tuple[list[tuple[ModuleType, str]], list[tuple[Modul
 
 @contextmanager
 def inside(world: World, store: Store) -> Iterator[None]:
-    """Everything that the library does in the block happens in the world."""
+    """Patch the library so that everything in the block happens in the world."""
     filesystem = pafs.PyFileSystem(store)
 
     def put(storage: Storage, location: str, data: bytes, scheme: str, authority: str) -> bool:
@@ -118,7 +118,7 @@ def inside(world: World, store: Store) -> Iterator[None]:
     vars(CACHE).update(vars(Cache()))
 
     def switch(name: str) -> None:
-        """Each process has a cache of its own, and waits for no other one's."""
+        """Give each process its own cache, so that it waits for no other."""
         caches[whose[0]] = dict(vars(CACHE))
         vars(CACHE).update(caches.get(name) or vars(Cache()))
         whose[0] = name

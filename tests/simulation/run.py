@@ -1,4 +1,4 @@
-"""One run of a plan: its table, its actors, and the invariants after every commit."""
+"""Run a plan: its table, its actors, and the invariants after every commit."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from tests.simulation.warming import warming
 from tests.simulation.world import Actor, Broken, Killed, World
 
 _RUNS, _WARM = count(), set[str]()
-GONE = (NoSuchSnapshot, SchemaChanged)  # a stream whose next commit has expired, or has other columns
+GONE = (NoSuchSnapshot, SchemaChanged)  # errors of a stream whose next commit has expired, or has other columns
 _CLEANING = ("expire", "orphans", "purge")
-_OF_NEIGHBOUR = 91  # the row that the table c has at first
+_OF_NEIGHBOUR = 91  # the first row of the table c
 TRANSACTIONS = ("transaction", "move")
 _DONE = (", but cannot be opened", "is dropped, and its files are kept", "was recreated while it was dropped")
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("amount", pa.int64())])
@@ -51,7 +51,7 @@ FIRST: State = {**BEGINNING, 13: ("a", 3), 14: ("b", 4)}
 
 @dataclass
 class Outcome:
-    """How a run ended."""
+    """The outcome of a run."""
 
     plan: Plan
     history: list[str]
@@ -66,7 +66,7 @@ def _table(state: State) -> pa.Table:
 
 
 class Run:
-    """The table of one run."""
+    """The run of a plan on one table."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -80,10 +80,10 @@ class Run:
         )
         is_delta = plan.format == "delta"
         self.files: Files = DeltaFiles(self.store, "sim/db/t") if is_delta else IcebergFiles(self.store)
-        self.neighbours: dict[str, IcebergFiles] = {}  # of tables that share the location of t
-        self.others: dict[str, Model] = {}  # of tables beside this one, by name; each is there with its first version
-        self.followers: dict[str, tuple[Any, State]] = {}  # offset, and what its changes make
-        self.trails: dict[str, int] = {}  # of followers of a name: the version that they have seen
+        self.neighbours: dict[str, IcebergFiles] = {}  # models of tables that share the location of t
+        self.others: dict[str, Model] = {}  # models of the other tables, by name; each exists from its first version on
+        self.followers: dict[str, tuple[Any, State]] = {}  # the offset, and the replica made by the changes
+        self.trails: dict[str, int] = {}  # for each follower of a name, the version it has seen
         self.has_expired = False
 
     @property
@@ -95,7 +95,7 @@ class Run:
         return f"s3://sim/db/{table}" if self.plan.format == "delta" else f"{catalog}.db.{table}"
 
     def models_of(self, step: Step) -> list[Model]:
-        """Those of the tables that a step changes."""
+        """Return the models of the tables that a step changes."""
         if step.table != "t":
             return [self.model_of(step.table)]
         if step.kind == "rename":
@@ -105,7 +105,7 @@ class Run:
         return [self.model, self.model_of("u")] if step.kind in TRANSACTIONS else [self.model]
 
     def model_of(self, table: str) -> Model:
-        """That of a name; but for one table of transactions, there is none at first."""
+        """Return the model of a name. Except for one table of transactions, the names have no table at first."""
         first = {} if table == "u" else None
         return self.model if table == "t" else self.others.setdefault(table, Model([first], name=table, has_bank=False))
 
@@ -117,7 +117,7 @@ class Run:
         return list(zip(*(found[name].to_pylist() for name in SCHEMA.names), strict=True))
 
     def trail(self, table: str, began: int) -> None:
-        """Follow what has a name: a table that has taken the place of another one is told, and followed anew."""
+        """Follow a table name: if another table has replaced its table, the stream must report it and starts again."""
         model = self.model_of(table)
         try:
             self.catch_up(f"trail of {table}", began, table)
@@ -131,7 +131,7 @@ class Run:
         self.trails[table] = began
 
     def catch_up(self, name: str, began: int, table: str = "t") -> State:
-        """Read a stream of changes from where its follower is, each change once; returns its replica."""
+        """Read a change stream from the follower's offset, each change once; return its replica."""
         offset, replica = self.followers.get(name, (None, {}))
         replica = dict(replica)
         how: dict[str, Any] = {"readChangeFeed": True} if self.plan.format == "delta" else {"on_change": "changelog"}
@@ -141,14 +141,14 @@ class Run:
             kind, own = row["_change_type"].lower(), (row["part"], row["amount"])
             if kind in ("delete", "update_preimage", "update_before"):
                 if replica.pop(row["id"], None) != own:
-                    raise Broken(f"a stream says that the row {row['id']} {own} went, which it had not told of")
+                    raise Broken(f"a stream reports that the row {row['id']} {own} went, which it had not reported")
             else:
                 if row["id"] in replica:
-                    raise Broken(f"a stream tells twice of the row {row['id']}")
+                    raise Broken(f"a stream reports twice the row {row['id']}")
                 replica[row["id"]] = own
         self.followers[name] = stream.offset, replica
         if replica not in [each.state for each in self.model_of(table).versions[began:]]:
-            raise Broken(f"a stream of changes leads to rows of no version: {replica}")
+            raise Broken(f"the changes of a stream lead to rows of no version: {replica}")
         return replica
 
     def execute(self) -> Outcome:
@@ -174,7 +174,7 @@ class Run:
         return Outcome(self.plan, self.world.history, self.world.faults, failure, commits, ended)
 
     def _make(self) -> None:
-        """A table of two files, or one for each partition and more, so that there is something to compact."""
+        """Make a table of two files, or of more with one per partition, so that there is something to compact."""
         properties = dict(self.plan.properties)
         parts = ["part"] if self.plan.partitioned else []
         is_delta = self.plan.format == "delta"
@@ -194,9 +194,9 @@ class Run:
             lakescan.catalog(catalogs.NAME).create_table("db.u", SCHEMA, properties=properties)
 
     def _make_neighbour(self, parts: list[str], properties: dict[str, str]) -> None:
-        """A table c at the location of t, in another catalog: a copy, or a table that was created there.
+        """Make a table c at the location of t in another catalog: a copy, or a table created there.
 
-        Both have a commit of their own afterwards: of a copy that has none, nothing in storage shows that it exists.
+        Both tables get a commit of their own afterwards: nothing in storage shows that a copy without a commit exists.
         """
         catalog, state = lakescan.catalog(catalogs.OTHER), {}
         if self.plan.neighbour == "registered":
@@ -266,7 +266,7 @@ class Run:
             model.end(each, outcome)
 
     def _is_true(self, error: LakescanError, models: list[Model], records: list[Record]) -> bool:
-        """Whether what an error says of a name, that there is a table, or none, was so while the step ran."""
+        """Return whether an error about a name (that its table exists, or does not) was true at some time in the step."""
         if records[0].step.kind not in (*NAMED, "create", "trail") and records[0].step.table == "t":
             return False
         if isinstance(error, NoSuchTable):
@@ -274,7 +274,7 @@ class Run:
         return any(model.was_there(each.began) for model, each in zip(models, records, strict=True))
 
     def _has_cause(self, error: LakescanError, record: Record) -> bool:
-        """Whether an error has a cause: a fault of the step, another's commit, or files that expired."""
+        """Return whether an error has a cause: a fault in the step, a concurrent commit, or expired files."""
         step = record.step
         has_fault = any(each[0] == step.number for each in self.world.faults)
         if isinstance(error, CommitConflict):
@@ -284,14 +284,14 @@ class Run:
         return has_fault or (isinstance(error, MissingFile) and self.has_expired)
 
     def _is_gone(self, error: LakescanError) -> bool:
-        """Whether a stream cannot go on for a cause: commits have expired, or the columns are others."""
+        """Return whether a stream has a reason to stop: its commits have expired, or the columns changed."""
         return self.has_expired if isinstance(error, NoSuchSnapshot) else self._has_made("column")
 
     def _has_made(self, kind: str) -> bool:
-        """Whether a step of this kind was committed."""
+        """Return whether a step of this kind was committed."""
         return any(each.step is not None and each.step.kind == kind for each in self.model.versions)
 
-    # What the store and the catalog tell
+    # Notifications from the store and the catalog
 
     def _on_put(self, key: str, data: bytes) -> None:
         folder, _, name = key.rpartition("/")
@@ -341,7 +341,7 @@ class Run:
         self.world.waiting.append(check)
 
     def _has_left_over(self, step: Step, error: UnsupportedFeature) -> bool:
-        """Whether a clean-up met metadata of another table whose files are gone: of one purged, or a failed commit."""
+        """Return whether a clean-up met metadata of a purged table, or of a failed commit, whose files are gone."""
         is_possible = self.plan.neighbour and ("c" not in self.neighbours or self.world.faults)
         return bool(is_possible) and step.kind in _CLEANING and "cannot be read" in str(error)
 
@@ -357,7 +357,7 @@ class Run:
     def _last_checks(self) -> None:
         newest = self.model.versions[-1].state
         if state_of(self.rows()) != newest:
-            raise Broken("the table is not what its last commit made")
+            raise Broken("the table differs from the result of its last commit")
         for files in (self.files, *self.neighbours.values()):
             check_there(files, self.store)
         self._read_earlier()
@@ -375,7 +375,7 @@ class Run:
                 raise Broken(f"{name} did not get all changes: {difference(replica, newest)}")
 
     def _check_others(self) -> None:
-        """Tables beside this one are there if they were committed, and transactions are in all tables, or in none."""
+        """Check that committed other tables exist, and that transactions are in all of their tables or none."""
         for table, model in self.others.items():
             try:
                 found = state_of(self.rows(lakescan.table(self.name_of(table))), has_bank=False)
@@ -386,16 +386,16 @@ class Run:
                 raise Broken(f"the table {table} has the rows {found}, not {expected}")
             for number, record in model.records.items():
                 if record.step.kind in TRANSACTIONS and not self._is_whole(record, self.model.records[number]):
-                    raise Broken(f"{record.step} was committed to one of its tables alone")
+                    raise Broken(f"{record.step} was committed to only one of its tables")
 
     def _is_whole(self, other: Record, own: Record) -> bool:
-        """Whether a transaction is in both tables, or in none; a row that is not there leaves a table as it is."""
+        """Return whether a transaction is in both tables or in neither; a missing row leaves a table unchanged."""
         if own.step.kind == "move" and other.commits and not own.commits:
             return any(own.step.values[0] not in (each.state or {}) for each in self.model.versions[own.began :])
         return bool(other.commits) == bool(own.commits)
 
     def _read_earlier(self) -> None:
-        """Each version that has not expired is what it was."""
+        """Check that each version that has not expired is unchanged."""
         option = "versionAsOf" if self.plan.format == "delta" else "snapshot_id"
         read: dict[int, State] = {}
         for place, number in list(self.files.readable().items())[:-1]:
@@ -408,7 +408,7 @@ class Run:
 
 
 def _order_of(changes: list[dict[str, Any]]) -> Callable[[dict[str, Any]], Any]:
-    """Changes commit by commit as they came, of each what goes, then what comes; ordinals begin anew in each batch."""
+    """Order changes by commit; within a commit, deletes before inserts. Ordinals restart in each batch."""
     by = "_commit_version" if changes and "_commit_version" in changes[0] else "_commit_snapshot_id"
     places = {commit: place for place, commit in enumerate(dict.fromkeys(row[by] for row in changes))}
     going = ("delete", "update_preimage", "update_before")
@@ -417,7 +417,7 @@ def _order_of(changes: list[dict[str, Any]]) -> Callable[[dict[str, Any]], Any]:
 
 def run(plan: Plan) -> Outcome:
     """Run a plan."""
-    if plan.format not in _WARM:  # what is imported by the first steps of a process takes random numbers
+    if plan.format not in _WARM:  # imports during the first steps of a process use random numbers
         _WARM.add(plan.format)
         Run(warming(plan.format)).execute()
     outcome = Run(plan).execute()

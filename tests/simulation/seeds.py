@@ -1,4 +1,4 @@
-"""A seed as a plan."""
+"""Derive a plan from a seed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.simulation.plan import ActorPlan, Plan, Step
 
 FORMATS = ("delta", "iceberg 2", "iceberg 3")
 _STREAMS = ("stream", "merging stream")
-_KEYS = (11, 12, 13, 51, 52, 53)  # of upserts: rows that are there, and others that no append adds
+_KEYS = (11, 12, 13, 51, 52, 53)  # ids of upserts: existing rows, and others that no append adds
 _SHARE_OF_NAMES = 0.25
-_SKEWS = (0, 0, 0, 600_000, -600_000, 70_000)  # of clocks, in milliseconds
+_SKEWS = (0, 0, 0, 600_000, -600_000, 70_000)  # clock offsets, in milliseconds
 _PARTS = ("a", "b", "c")
 _KINDS = {
     "append": 5,
@@ -40,11 +40,11 @@ _OWN = {
 }
 
 
-_NAMED = {  # which tables are there, by name: in a share of the seeds, in which they meet
+_NAMED = {  # changes to table names, in a share of the seeds, so that they meet each other
     "delta": {"make": 2, "make if missing": 2},
     "iceberg": {"make": 2, "make if missing": 2, "replace": 1, "drop": 3, "rename": 2, "trail": 4},
 }
-_SHARE_OF_REPLAYS = 0.06  # a batch of a stream comes again, after its snapshot has expired
+_SHARE_OF_REPLAYS = 0.06  # a stream's batch is replayed after its snapshot has expired
 _SHARE_OF_NEIGHBOURS = 0.08  # another table has the location of the first
 _OF_NEIGHBOURS = {
     *("append", "compact", "delete", "delete part", "deletes", "expire", "manifests"),
@@ -126,9 +126,9 @@ class _Seed:
         return Step(self.number, kind, values)
 
     def replayed(self, actors: list[ActorPlan], forget: Step) -> list[ActorPlan]:
-        """The actors, of which the last one writes a batch again that another one writes, after other commits.
+        """Let the last actor replay a batch that another actor writes, after other commits.
 
-        `forget` is the maintenance before it, which must not forget the batch.
+        `forget` is the maintenance before the replay, which must not forget the batch.
         """
         first, *between, last = actors
         found = [each for actor in (first, *between) for each in actor.steps if each.kind in _STREAMS]
@@ -141,7 +141,7 @@ class _Seed:
         return [first, *between, replace(last, steps=(*last.steps, *steps))]
 
     def beside(self, actors: list[ActorPlan], random: Random) -> list[ActorPlan]:
-        """The actors, some of whose steps are those of a table at the same location, with a clean-up at the end."""
+        """Turn some steps of the actors into steps of a table at the same location, with a clean-up at the end."""
         moved = [
             replace(
                 each,
@@ -166,7 +166,7 @@ class _Seed:
 
 
 def plan_of(seed: int, format: str, favoured: tuple[str, ...] = ()) -> Plan:
-    """The plan of a seed, in a format; most steps are of the favoured kinds, if there are any."""
+    """Return the plan of a seed in a format; most steps are of the favoured kinds, if any are given."""
     made = _Seed(seed)
     random = made.random
     name, _, version = format.partition(" ")

@@ -1,4 +1,4 @@
-"""A failing plan made small: actors, steps and faults are dropped while it still fails in the same way."""
+"""Shrink a failing plan: drop actors, steps and faults while it still fails in the same way."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import replace
 from tests.simulation.plan import Plan
 from tests.simulation.run import Outcome
 
-_VARIANTS = 3  # schedules that are tried of each smaller plan: other steps leave other turns
+_VARIANTS = 3  # schedules tried for each smaller plan: without a step, the turns differ
 
 
 def shrunk(outcome: Outcome, run: Callable[[Plan], Outcome], most: int = 200) -> Outcome:
-    """The outcome of the smallest plan found, in at most so many runs, which fails with the same kind of error."""
+    """Return the outcome of the smallest plan that fails with the same kind of error, within `most` runs."""
     best, left = outcome, most
     while left > 0:
         for smaller in _smaller(best):

@@ -1,8 +1,8 @@
-"""An object store in memory: strongly consistent, as S3, GCS and Azure are; its requests fail as theirs do.
+"""An in-memory object store: strongly consistent like S3, GCS and Azure, and with their kinds of request failures.
 
-Requests that change nothing may be refused (429, 503) or find their process killed; writes may also be made without an
-answer, or arrive after the client gave up. A read may return a part of the bytes. Listings never lag: no store that
-the library supports has lists that do.
+Reading requests may be refused (429, 503) or end with their process. Writes may also succeed without an answer, or
+arrive after the client gave up. A read may return only part of the bytes. Listings never lag, as in every store that
+the library supports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WRITE = ("429", "503", "lost answer", "late", "killed", "killed after", "stalled
 
 
 class Store(pafs.FileSystemHandler):
-    """Objects by key (`bucket/path`), with the time of their last change."""
+    """Objects by key (`bucket/path`), with their last modification time."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -38,7 +38,7 @@ class Store(pafs.FileSystemHandler):
     # Requests
 
     def put(self, key: str, data: bytes, *, create: bool = False) -> bool:
-        """Whether the object is made; False if `create` and it is there (412)."""
+        """Return whether the object was written; False if `create` is set and it exists (412)."""
 
         def act() -> bool:
             if create and key in self.objects:
@@ -66,7 +66,7 @@ class Store(pafs.FileSystemHandler):
         is_folder = any(each.startswith(f"{key}/") for each in self.objects)
         return pafs.FileInfo(key, pafs.FileType.Directory if is_folder else pafs.FileType.NotFound)
 
-    # What Arrow calls
+    # Methods that Arrow calls
 
     def get_type_name(self) -> str:
         return "simulated"
@@ -133,7 +133,7 @@ class Store(pafs.FileSystemHandler):
 
 
 class _Upload(io.BytesIO):
-    """The object is there as a whole when the upload is closed."""
+    """Publish the whole object when the upload is closed."""
 
     def __init__(self, store: Store, key: str) -> None:
         super().__init__()

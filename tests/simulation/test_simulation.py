@@ -1,4 +1,4 @@
-"""The simulation itself: it repeats itself, seeds hold, bugs that are put in are found, and failures are made small."""
+"""The simulation itself: it is reproducible, seeds pass, injected bugs are found, and failures are shrunk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.simulation.seeds import FORMATS, plan_of
 from tests.simulation.shrinking import shrunk
 from tests.simulation.world import Broken
 
-SEEDS = int(os.environ.get("SIMULATION_SEEDS", "5"))  # of each format
+SEEDS = int(os.environ.get("SIMULATION_SEEDS", "5"))  # seeds of each format
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -1,4 +1,4 @@
-"""What a process does before its first run: what steps import, and compute once, is no part of a history."""
+"""Warm up a process before its first run: imports and cached computations must not be part of a history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ICEBERG = (
 
 
 def warming(format: str) -> Plan:
-    """A plan of one actor with each kind of step, and no faults."""
+    """Return a plan of one actor with each kind of step, without faults."""
     kinds = ["compact", "orphans", "column", "property", "read", "follow"]
     kinds += ["checkpoint", "make", "make if missing"] if format == "delta" else [*_ICEBERG]
     values: dict[str, Any] = {"compact": (True,), "follow": (1,), "expire": (1,), "branch": ((103, "a", 1),)}

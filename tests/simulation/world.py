@@ -1,7 +1,7 @@
-"""The scheduler: actors are threads of which exactly one runs; it hands over at every call to the store and catalog.
+"""The scheduler: each actor is a thread. One actor runs at a time and hands over at every call to the store or catalog.
 
-All that a run decides comes from its seed: who is next, which call fails and how, what the clock says, and what random
-numbers are. Two runs of one plan have the same history.
+The seed decides everything: the next actor, which call fails and how, the clock, and random numbers. Two runs of one
+plan have the same history.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STACK = 1 << 20
 
 
 class Killed(BaseException):
-    """What no handler of errors expects: the process of the actor has ended."""
+    """The actor's process has ended: a BaseException, which no error handler catches."""
 
 
 class Broken(AssertionError):
@@ -31,7 +31,7 @@ class Broken(AssertionError):
 
 @dataclass
 class Actor:
-    """One process: its steps, one after the other, in a thread of its own."""
+    """One process: it runs its steps in sequence, in its own thread."""
 
     plan: ActorPlan
     world: World
@@ -39,7 +39,7 @@ class Actor:
     calls: int = 0  # of the step
     is_dead: bool = False
     is_done: bool = False
-    is_busy: bool = False  # in the middle of a step
+    is_busy: bool = False  # within a step
     asleep_until: int = 0
     turn: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
@@ -48,7 +48,7 @@ class Actor:
         return self.plan.name
 
     def hand_over(self) -> None:
-        """Let others run until it is this actor's turn again; whichever of its threads calls this waits."""
+        """Let other actors run until it is this actor's turn again; the calling thread waits."""
         self.world.baton.release()
         self.turn.acquire()
         if self.is_dead:
@@ -57,7 +57,7 @@ class Actor:
 
 @dataclass
 class Pending:
-    """A request whose answer was given up, and which arrives all the same."""
+    """A request that still arrives after its client gave up waiting."""
 
     at: int  # milliseconds
     text: str
@@ -80,25 +80,25 @@ class World:
         self.current: Actor | None = None
         self.actors: list[Actor] = []
         self.pending: list[Pending] = []
-        self.waiting: list[Callable[[], None]] = []  # what to check before anybody goes on
+        self.waiting: list[Callable[[], None]] = []  # checks to run before any actor continues
         self.failure: BaseException | None = None
         self.is_quiet = False
-        self.on_switch: Callable[[str], None] = lambda name: None  # whose process goes on; "" for the checks
+        self.on_switch: Callable[[str], None] = lambda name: None  # the actor whose process runs; "" for the checks
 
     @contextmanager
     def as_server(self) -> Iterator[None]:
-        """In the block, a server works: its own requests do not fail, and nobody comes in between."""
+        """Within the block, act as a server: its own requests do not fail, and no other actor runs in between."""
         before, self.is_quiet = self.is_quiet, True
         try:
             yield
         finally:
             self.is_quiet = before
 
-    # What the code under test sees
+    # The interface of the code under test
 
     @property
     def clock(self) -> int:
-        """The clock of the machine that runs, in milliseconds: those of actors differ."""
+        """Return the running machine's clock in milliseconds; actors' clocks differ."""
         return self.now + (0 if self.current is None or self.is_quiet else self.current.plan.skew)
 
     def bytes(self, count: int) -> bytes:
@@ -113,7 +113,7 @@ class World:
         self.call("sleep", f"{seconds:.1f} s", lambda: None, faults=())
 
     def call(self, kind: str, what: str, act: Callable[[], T], faults: Sequence[str] = ()) -> T:
-        """A request of the current actor: others may run before, and a fault of `faults` may befall it."""
+        """Make a request of the current actor: other actors may run first, and one of `faults` may occur."""
         actor = self.current
         if actor is None or self.is_quiet:
             return act()
@@ -161,7 +161,7 @@ class World:
         raise AssertionError(fault)
 
     def _fault(self, actor: Actor, kinds: Sequence[str]) -> str | None:
-        """The fault of this call: decided by its step and number, so that it stays when others are dropped."""
+        """Return the fault of this call, which depends only on its step and number, so that shrinking does not move it."""
         step = actor.step
         kinds = [each for each in kinds if not self.plan.fault_kinds or each in self.plan.fault_kinds]
         if step is None or not kinds or (step.number, actor.calls) in self.plan.spared or not step.may_fail:
@@ -179,7 +179,7 @@ class World:
     # Running
 
     def run(self, work: Callable[[Actor, Step], None]) -> None:
-        """Run all actors to their end, then what is pending; raises `Broken`."""
+        """Run all actors to their end, then the pending requests; raise `Broken` if an invariant fails."""
         for each in self.plan.actors:
             actor = Actor(each, self)
             self.actors.append(actor)
@@ -223,7 +223,7 @@ class World:
             self.arriving = each
             try:
                 each.act()
-            except Exception as error:  # nobody hears the answer
+            except Exception as error:  # the client no longer waits
                 self.tell(each.actor, f"(late) {type(error).__name__}")
             finally:
                 self.arriving = None
@@ -233,7 +233,7 @@ class World:
 
     @property
     def author(self) -> tuple[Actor | None, Step | None]:
-        """Whose request is being served."""
+        """Return the actor and step whose request is being served."""
         if self.arriving is not None:
             return self.arriving.actor, self.arriving.step
         return self.current, None if self.current is None else self.current.step
@@ -268,11 +268,11 @@ class World:
         self.baton.release()
 
     def between(self, actor: Actor) -> None:
-        """Others may run between two steps."""
+        """Let other actors run between two steps."""
         actor.hand_over()
 
     def _end(self) -> None:
-        """Let all threads end."""
+        """End all threads."""
         for actor in self.actors:
             while not actor.is_done:
                 actor.is_dead = True

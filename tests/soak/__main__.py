@@ -1,9 +1,9 @@
-"""Write, stream, read and maintain one table of each format, and see that memory and open files stay flat.
+"""Write, stream, read and maintain one table of each format, and check that memory and open files stay flat.
 
-python -m tests.soak --minutes 60
-python -m tests.soak --minutes 1 --leak 100000    each append keeps so many bytes: it must be found
+python -m tests.soak --minutes 60 python -m tests.soak --minutes 1 --leak 100000 each append leaks that many bytes; the
+leak must be found
 
-What was measured is printed; the exit code says whether anything grew or failed.
+Prints the measurements; the exit code is 1 if anything grew or failed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tests.soak.slope import Growth, growth
 from tests.soak.work import described, works
 from tests.support.allocated import allocated
 
-CACHE = 2 * 2**20  # bytes; small, so that it is full before the second half begins
-# Objects that stay are looked for in what is allocated: it differs by what the threads hold while it is measured. Pages
-# that the process holds are no such proof: allocators keep free ones, each thread in an arena of its own.
+CACHE = 2 * 2**20  # bytes; small, so that the cache is full before the second half begins
+# Leaks are searched for in the allocated bytes, which vary with the objects that threads hold at the time. Resident
+# pages prove nothing: allocators keep free pages, in one arena per thread.
 MAY_GROW = {
     "allocated, MB": 4.0,
     "Python blocks, thousands": 15.0,
@@ -38,7 +38,7 @@ SECONDS = 0.5  # between measurements
 
 
 def main() -> int:
-    """Work and measure; the exit code."""
+    """Work and measure; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--leak", type=int, default=0)
@@ -51,7 +51,7 @@ def main() -> int:
             each.start()
         try:
             found = measured(60 * given.minutes, given.log)
-        finally:  # else threads that work would keep the process
+        finally:  # otherwise working threads would keep the process alive
             for each in running:
                 each.end()
         for each in running:
@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def measured(seconds: float, log: str | None = None) -> list[Growth]:
-    """The growth of each measure within that time."""
+    """Return the growth of each measure within that time."""
     began, times = time.monotonic(), list[float]()
     values: dict[str, list[float]] = {name: [] for name in MAY_GROW}
     while (now := time.monotonic() - began) < seconds:

@@ -1,4 +1,4 @@
-"""Whether a measure stays flat: the slope between its halves, which single peaks do not move."""
+"""Decide whether a measure stays flat, by its median slope, which single peaks do not change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import combinations
 
 @dataclass(frozen=True)
 class Growth:
-    """How much a measure grew over the time that was judged, and how much it may."""
+    """The growth of a measure over the judged time, and the allowed growth."""
 
     name: str
     grown: float
@@ -27,7 +27,7 @@ class Growth:
 
 
 def growth(name: str, seconds: Sequence[float], values: Sequence[float], allowed: float) -> Growth:
-    """The growth of a measure by the median slope between all pairs of points (Theil and Sen).
+    """Return the growth of a measure by the median slope between all pairs of points (Theil-Sen).
 
     The first half warms up: caches fill, libraries are loaded, and the table reaches its steady state. The rest is
     judged in at most 60 medians, so that a peak counts once.
@@ -35,7 +35,7 @@ def growth(name: str, seconds: Sequence[float], values: Sequence[float], allowed
     start = len(values) // 2
     times, levels = _medians(seconds[start:]), _medians(values[start:])
     if len(levels) < 3:
-        raise ValueError(f"{name}: {len(values)} measurements are too few to tell a slope")
+        raise ValueError(f"{name}: {len(values)} measurements are too few for a slope")
     pairs = combinations(range(len(levels)), 2)
     slope = statistics.median((levels[j] - levels[i]) / (times[j] - times[i]) for i, j in pairs)
     return Growth(name, slope * (times[-1] - times[0]), allowed, levels[-1])

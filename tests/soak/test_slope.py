@@ -1,4 +1,4 @@
-"""A measure that grows is told from one that is noisy."""
+"""A growing measure is distinguished from a noisy one."""
 
 from __future__ import annotations
 

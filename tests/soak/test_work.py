@@ -1,4 +1,4 @@
-"""The soak's check of a table: rows that are lost, come back, or are not followed are told."""
+"""The soak's check of a table reports rows that are lost, return, or are not followed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["no_other_catalogs"]
 
 
 class Panic(BaseException):
-    """As a panic of Rust is raised."""
+    """Raised as a Rust panic is."""
 
 
 @pytest.fixture
 def soaked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
-    """A table after some rounds of each loop, with rows that were changed and deleted."""
+    """Make a table after some rounds of each loop, with changed and deleted rows."""
     monkeypatch.setattr(work, "BATCH", 10)
     monkeypatch.setattr(work, "LIVE", 20)
     made = Work("delta", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Work on one table: a writer, followers, readers and maintenance, each in a thread, until they are told to end."""
+"""Work on one table: a writer, followers, readers and maintenance, each in a thread, until stopped."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pyarrow as pa
 
 import lakescan
 
-LIVE = 2_000  # rows that a table keeps: older ones are deleted
-BATCH = 100  # rows of an append
+LIVE = 2_000  # the number of rows to keep; older rows are deleted
+BATCH = 100  # rows per append
 PROPERTIES = {
     "iceberg": {
         "format-version": "3",
@@ -26,16 +26,16 @@ PROPERTIES = {
     "delta": {
         "delta.enableDeletionVectors": "true",
         "delta.logRetentionDuration": "interval 0 seconds",
-        "delta.deletedFileRetentionDuration": "interval 0 seconds",  # else checkpoints grow by the files removed
+        "delta.deletedFileRetentionDuration": "interval 0 seconds",  # otherwise checkpoints grow with the removed files
     },
 }
 
 
 class Work:
-    """The threads of one table, what they did, and what failed.
+    """The threads of one table, with counts of their work and their failures.
 
-    The table is in a steady state: its rows, files and snapshots are bounded. Delta's folder and log are not, as
-    nothing younger than a day is removed from them: so what lists the whole of them is done of Iceberg alone.
+    The table reaches a steady state: its rows, files and snapshots are bounded. Delta's folder and log are not, because
+    nothing younger than a day is removed from them. Therefore operations that list all of them run only on Iceberg.
     """
 
     def __init__(self, kind: str, warehouse: str, leak: int = 0) -> None:
@@ -48,15 +48,15 @@ class Work:
         catalog = lakescan.catalog(kind, warehouse=f"{warehouse}/{kind}")
         catalog.create_namespace("db")
         catalog.create_table("db.t", "id BIGINT, part BIGINT, note STRING", format=kind, properties=PROPERTIES[kind])
-        self._rows, self._first = 0, 0  # written; the oldest that is not deleted
+        self._rows, self._first = 0, 0  # ids written so far; the oldest id that is not deleted
         self._changed = set[int]()
-        self._followed, self._sum = 0, 0  # rows, and the sum of their ids
+        self._followed, self._sum = 0, 0  # the number of rows, and the sum of their ids
         self._offset: dict[str, Any] | None = None
         self._loops = (self._write, self._follow, self._read, self._maintain)
         self._threads = [threading.Thread(target=self._loop, args=(each,), name=each.__name__) for each in self._loops]
 
     def start(self) -> None:
-        self._follow()  # from the empty table on, so that each row is followed once
+        self._follow()  # starts at the empty table, so that each row is followed once
         for thread in self._threads:
             thread.start()
 
@@ -66,7 +66,7 @@ class Work:
             thread.join()
 
     def check(self) -> None:
-        """The rows are those that were written and not deleted, each once and as it was changed; all were followed."""
+        """Check that all live rows exist once, with their changes, and that all rows were followed."""
         idle = [each.__name__.strip("_") for each in self._loops if not self.done[each.__name__.strip("_")]]
         if idle:
             self.failed.append(f"{self.kind}: never done to its end: {', '.join(idle)}")
@@ -95,14 +95,14 @@ class Work:
                 step()
                 self.done[step.__name__.strip("_")] += 1
             except lakescan.CommitConflict:
-                self.done["conflicts"] += 1  # another thread changed the same files: as it may be
-            except BaseException as error:  # a panic of Rust, too: else its thread would end unseen
+                self.done["conflicts"] += 1  # another thread changed the same files, which is allowed
+            except BaseException as error:  # also a Rust panic: otherwise its thread would end unnoticed
                 self.failed.append(f"{self.kind}, {step.__name__}: {type(error).__name__}: {error}")
                 self._ended.set()
             self._ended.wait(0.01)
 
     def _write(self) -> None:
-        """Append; then change a few rows, and delete those that are old."""
+        """Append rows, then change a few and delete the old ones."""
         start = self._rows
         ids = range(start, start + BATCH)
         self._table().append(pa.Table.from_pylist([self._row(n) for n in ids]))
@@ -117,7 +117,7 @@ class Work:
             self._changed = {n for n in self._changed if n >= self._first}
 
     def _follow(self) -> None:
-        """A follower that goes on where the last one ended, drained and closed."""
+        """Start a follower where the last one ended, drain it and close it."""
         follower = self._table().stream(start=self._offset, wait=False, **{"on-change": "skip"})
         for batch in follower:
             self.done["rows followed"] += batch.num_rows
@@ -140,7 +140,7 @@ class Work:
         try:
             table.compact()
         except lakescan.CommitConflict:
-            self.done["compactions given up"] += 1  # the writer changed the same files: the next one takes them
+            self.done["compactions given up"] += 1  # the writer changed the same files: the next round compacts them
         if self.kind == "delta":
             table.checkpoint()
         else:
@@ -151,7 +151,7 @@ class Work:
 
 
 def works(warehouse: str, leak: int = 0) -> list[Work]:
-    """The work of one table of each format. `leak`: bytes that each append keeps, to see that it is found."""
+    """Return the work of one table of each format. Each append leaks `leak` bytes, to check that a leak is found."""
     return [Work(kind, warehouse, leak) for kind in PROPERTIES]
 
 

@@ -1,4 +1,4 @@
-"""A script for a process of its own: interrupts, forks, a lost callback server and restarted sessions.
+"""Script for a separate process: interrupts, forks, a lost callback server and restarted sessions.
 
 Its argument is a folder. Prints 'fine' when all is well.
 """
@@ -45,7 +45,7 @@ def load(spark: Any, name: str) -> Any:
 
 
 def check_reads(spark: Any) -> None:
-    """Both tables are read by Spark's own reader."""
+    """Check that Spark's own reader reads both tables."""
     for name in FORMATS:
         some = load(spark, name).where("id > 5")
         assert "FileScan parquet lakescan" in str(some._jdf.queryExecution().toString())
@@ -54,7 +54,7 @@ def check_reads(spark: Any) -> None:
 
 @contextmanager
 def planning(work: Callable[[], None]) -> Iterator[None]:
-    """Do some work whenever a read is planned."""
+    """Run some work whenever a read is planned."""
     original = rule.plan_read
 
     def worked(*arguments: Any, **named: Any) -> Any:
@@ -73,7 +73,7 @@ def interrupt() -> None:
 
 
 def interrupted_while_planning(spark: Any, name: str) -> None:
-    """The query ends by the interrupt, and the next one has its rows."""
+    """Check that an interrupt ends the query, and that the next query returns its rows."""
     frame, ends = load(spark, name), threading.Event()
 
     def work() -> None:
@@ -88,7 +88,7 @@ def interrupted_while_planning(spark: Any, name: str) -> None:
 
 
 def in_child() -> None:
-    """What a forked process does: it reads in process, and gets a catalog, that it keeps to itself."""
+    """The work of a forked process: it reads in process and registers a catalog that the parent does not see."""
     assert lakescan.table("processes.n.delta").scan().count() == 10
     lakescan.catalog("of_the_child", warehouse=os.environ["CHILD"]).create_namespace("n")
     lakescan.save(pa.table({"id": range(3)}), "of_the_child.n.t", format="iceberg")
@@ -96,7 +96,7 @@ def in_child() -> None:
 
 
 def forked(spark: Any) -> None:
-    """A child reads in process without waiting for the parent's Spark, which goes on."""
+    """Check that a child reads in process without waiting for the parent's Spark, which stays usable."""
     frame = load(spark, "iceberg")
     os.environ["CHILD"] = os.path.join(sys.argv[1], "child")
     child = multiprocessing.get_context("fork").Process(target=in_child)
@@ -113,7 +113,7 @@ def forked(spark: Any) -> None:
 
 
 def without_callbacks(spark: Any) -> None:
-    """If Java no longer reaches Python, reads stay with the data source, which has the same rows."""
+    """Check that reads use the data source, with the same rows, if Java no longer reaches Python."""
     frame = load(spark, "delta")
     gateway = spark.sparkContext._gateway
     server = gateway._callback_server
@@ -124,7 +124,7 @@ def without_callbacks(spark: Any) -> None:
 
 
 def counts_of(frame: Any) -> list[int]:
-    """All rows, some, and some in another thread."""
+    """Count all rows, some rows, and some in another thread."""
     found = [frame.count(), frame.where("id > 5").count()]
     thread = threading.Thread(target=lambda: found.append(frame.where("id > 7").count()))
     thread.start()
@@ -133,7 +133,7 @@ def counts_of(frame: Any) -> list[int]:
 
 
 def restarted(spark: Any) -> None:
-    """A session that starts after another one has ended has nothing of it."""
+    """Check that a session started after another one ended has no state of it."""
     spark.stop()
     again = local_session("again", {})
     with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):

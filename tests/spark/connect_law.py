@@ -1,4 +1,4 @@
-"""A script for a process of its own: random queries on Connect return the same rows with and without replaced reads.
+"""Script for a separate process: random queries on Connect return the same rows with and without replaced reads.
 
 Each query is made twice by the same random choices: over reads that are replaced, and over reads with the option
 `lane=arrow`, which never are. The arguments are a folder, how many queries there are, and the seed of the first.
@@ -26,7 +26,7 @@ Frames = dict[str, DataFrame]
 
 
 def rows(n: int, seed: int) -> pa.Table:
-    """Rows with nulls, NaN, infinities and signed zeros, whose columns correlate with their files."""
+    """Make rows with nulls, NaN, infinities and signed zeros; values correlate with the file."""
     rng = random.Random(seed)
 
     def some(make: Callable[[], Any]) -> list[Any]:
@@ -57,7 +57,7 @@ _STRUCT = pa.struct([("m", pa.int32()), ("t", pa.string())])
 
 
 def make_tables(folder: str) -> dict[str, str]:
-    """Tables of both formats: several files, partitions, deleted rows, columns renamed, added and dropped."""
+    """Make tables of both formats: several files, partitions, deleted rows; columns renamed, added and dropped."""
     lakescan.catalog("law", warehouse=f"{folder}/lake").create_namespace("db")
     names = {"iceberg": "law.db.t", "delta": f"{folder}/t", "plain": "law.db.p"}
     for kind, name in names.items():
@@ -133,7 +133,7 @@ TEXTS = [
 
 
 def condition(rng: random.Random, names: list[str]) -> Any:
-    """A condition over columns, in SQL or in Python."""
+    """Return a random condition over columns, in SQL or in Python."""
     if rng.random() < 0.35:
         return F.expr(rng.choice(TEXTS)) if rng.random() < 0.5 else rng.choice(TEXTS)
     return of_columns(rng, names, rng.choice([0, 0, 1, 2]))
@@ -164,12 +164,12 @@ def of_columns(rng: random.Random, names: list[str], depth: int) -> Any:
 
 
 def twice(name: str) -> Any:
-    """Twice a column, by a function that Spark cannot look into."""
+    """Double a column by a function that Spark cannot inspect."""
     return F.udf(lambda value: None if value is None else 2 * value, "long")(name)
 
 
 def step(rng: random.Random, frame: DataFrame, frames: Frames, names: list[str]) -> tuple[DataFrame, list[str]]:
-    """One more operator above a frame. `names` are the columns that conditions may use."""
+    """Add a random operator to a frame. `names` are the columns that conditions may use."""
     which = rng.randrange(24)
     if which < 7:
         return frame.where(condition(rng, names)), names
@@ -210,7 +210,7 @@ def step(rng: random.Random, frame: DataFrame, frames: Frames, names: list[str])
 
 
 def combined(rng: random.Random, frame: DataFrame, frames: Frames, names: list[str]) -> tuple[DataFrame, list[str]]:
-    """A join, or a set operation."""
+    """Combine frames by a join or a set operation."""
     other = frames[rng.choice(["a", "b", "c"])]
     if rng.random() < 0.5:
         other = other.where(condition(rng, ["id", "day", "Part"]))
@@ -243,7 +243,7 @@ def combined(rng: random.Random, frame: DataFrame, frames: Frames, names: list[s
 
 
 def query(seed: int, frames: Frames) -> tuple[str, list[Any]]:
-    """The rows of a random query, and how it ended."""
+    """Run a random query; return its outcome and its rows."""
     rng = random.Random(seed)
     frame, names = frames[rng.choice("abc")], list(LITERALS)
     for _ in range(rng.choice([1, 2, 2, 3, 3, 4])):
@@ -272,7 +272,7 @@ def query(seed: int, frames: Frames) -> tuple[str, list[Any]]:
 
 
 def outcome(seed: int, frames: Frames) -> tuple[str, list[str] | None]:
-    """How a query ended, and its rows as sorted texts; None if it failed."""
+    """Run a query; return its outcome and its rows as sorted texts, None if it failed."""
     try:
         how, found = query(seed, frames)
     except PySparkException as error:
@@ -298,10 +298,10 @@ def main(folder: str, count: int, first: int) -> None:
     for seed in range(first, first + count):
         spark.conf.set("spark.sql.ansi.enabled", str(seed % 2 == 0).lower())
         how, expected = outcome(seed, frames(lane="arrow"))
-        if expected is None:  # a name that an earlier operator dropped, or a value that does not fit
+        if expected is None:  # a name that an earlier operator dropped, or an incompatible value
             continue
         found = outcome(seed, frames())
-        if found[0].startswith("HYBRID_ANALYZER"):  # Spark compares two analyzers of its own in tests
+        if found[0].startswith("HYBRID_ANALYZER"):  # in tests, Spark compares its two analyzers
             continue
         answers += 1
         if found != (how, expected):

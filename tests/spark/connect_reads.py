@@ -1,4 +1,4 @@
-"""A script for a process of its own: reads of our formats on Connect are replaced, and pinned.
+"""Script for a separate process: reads of lakescan's formats on Connect are replaced and pinned.
 
 Its argument is a folder.
 """
@@ -51,7 +51,7 @@ def load(spark: SparkSession, name: str, path: str, **more: str) -> Any:
 
 
 def replaced(spark: SparkSession) -> int:
-    """How many reads were replaced."""
+    """Return how many reads were replaced."""
     return sum(each.replaced for each in spark.client._session_hooks)
 
 
@@ -61,7 +61,7 @@ def plan_of(frame: Any) -> str:
 
 
 def one_state(spark: SparkSession, name: str, path: str) -> None:
-    """The first request that names a read pins its state, be it for the schema alone."""
+    """Check that the first request that names a read pins its state, even a request for the schema."""
     old, never_seen = load(spark, name, path), load(spark, name, path)
     assert old.columns == ["id", "part"]
     lakescan.table(path).append(MORE)
@@ -77,7 +77,7 @@ def one_state(spark: SparkSession, name: str, path: str) -> None:
 
 
 def cached(spark: SparkSession, name: str, path: str) -> None:
-    """What was cached is found again, below other operators, too, and not after it was dropped from the cache."""
+    """Check that a cached frame is found again, also below other operators, but not after it was unpersisted."""
     frame = load(spark, name, path)
     whole, some = frame.count(), frame.where("id > 7 and part = 'a'").cache()
     expected = some.count()
@@ -95,7 +95,7 @@ def cached(spark: SparkSession, name: str, path: str) -> None:
 
 
 def views(spark: SparkSession, name: str, path: str) -> None:
-    """A view is of the state of its creation, and finds columns by id whatever the session sets later."""
+    """Check that a view keeps the state of its creation, and finds columns by id whatever the session sets later."""
     frame = load(spark, name, path)
     expected = frame.agg(F.count("*"), F.sum("id")).collect()
     frame.createOrReplaceTempView("seen")
@@ -103,12 +103,12 @@ def views(spark: SparkSession, name: str, path: str) -> None:
     spark.conf.unset(FIELD_IDS)
     assert spark.sql("SELECT count(*), sum(id) FROM seen").collect() == expected
     assert spark.sql("SELECT count(*), sum(id) FROM {t}", t=frame).collect() == expected
-    frame.createOrReplaceGlobalTempView("for_all")  # of other sessions, with other settings
+    frame.createOrReplaceGlobalTempView("for_all")  # from other sessions, with other settings
     assert "Python" in plan_of(spark.sql("SELECT * FROM global_temp.for_all"))
 
 
 def options(spark: SparkSession, name: str, path: str) -> None:
-    """Filters that stand above a limit of the read come after it; the read's own filter and columns count."""
+    """Check that a filter above a read's limit applies after it, and that the read's own filter and columns count."""
     assert load(spark, name, path, limit="3").where("id >= 0").count() == 3
     some = load(spark, name, path, where="id > 5", columns="id")
     assert sorted(row[0] for row in some.where("id < 8").collect()) == [6, 7]
@@ -139,7 +139,7 @@ def threads(spark: SparkSession, name: str, path: str) -> None:
 
 
 def errors(spark: SparkSession, name: str, path: str) -> None:
-    """Errors of planning are lakescan's, and those of names are Spark's, with all columns of the table."""
+    """Check that planning errors are lakescan's, and name errors are Spark's, listing all columns of the table."""
     frame = load(spark, name, path)
     with pytest.raises(AnalysisException, match=r"(?s)`id`.*`part`|`part`.*`id`"):
         frame.where("id = 1").select("idd").collect()
@@ -153,7 +153,7 @@ def errors(spark: SparkSession, name: str, path: str) -> None:
 
 
 def left_alone(spark: SparkSession, folder: str) -> None:
-    """Reads that this process cannot open, or that lead elsewhere on the server, are the server's."""
+    """Check that the server handles reads that this process cannot open or that resolve elsewhere on the server."""
     before = replaced(spark)
     for path in (os.path.relpath(f"{folder}/t"), f"{folder}/none"):
         with pytest.raises(AnalysisException, match=r"NotATable|NoSuchTable"):
@@ -162,17 +162,17 @@ def left_alone(spark: SparkSession, folder: str) -> None:
 
 
 def functions(spark: SparkSession, name: str, path: str) -> None:
-    """A function that a session registered before lakescan, under a name of Spark's, prunes as Spark resolves it."""
+    """Check that a function registered before lakescan under a built-in name prunes as Spark resolves it."""
     other = spark.cloneSession()
     other.udf.register("startswith", lambda text, prefix: True, "boolean")
     lakescan.spark.register(other)
     counts = [load(other, name, path, lane=lane).where("startswith(part, 'z')").count() for lane in ("auto", "arrow")]
     assert counts[0] == counts[1], counts
-    other.client.close()  # while the server is there: a channel that closes after it waits for an answer
+    other.client.close()  # while the server runs: a channel closed later would wait for an answer
 
 
 def dropped_pins(spark: SparkSession, name: str, path: str) -> None:
-    """A frame whose scan is no longer kept reads the state that it was pinned to, or fails if that is gone."""
+    """Check that a frame whose scan was evicted reads its pinned state, or fails if that state is gone."""
     for each in (path, f"{path}_other"):
         lakescan.save(ROWS, each, format=name)
     before, hook._MOST_PINS = hook._MOST_PINS, 2
@@ -199,7 +199,7 @@ def dropped_pins(spark: SparkSession, name: str, path: str) -> None:
 
 
 def sessions(spark: SparkSession, path: str) -> None:
-    """Sessions that are made of one another share the list of hooks: of requests of others, a hook takes no notice."""
+    """Check that a hook ignores requests of other sessions: sessions cloned from each other share the list of hooks."""
     lakescan.spark.register(spark)
     hook = next(each for each in spark.client._session_hooks if each.session_id == spark.session_id)
     request = spark.client._execute_plan_request_with_metadata()

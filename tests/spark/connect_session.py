@@ -1,4 +1,4 @@
-"""A script for a process of its own: the same on a Spark Connect session. Prints 'fine' when all is well."""
+"""Script for a separate process: reads, writes and streams on a Spark Connect session. Prints 'fine' on success."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def main(orders: str, customers: str) -> None:
 
 
 def one_state(spark: SparkSession, path: str) -> None:
-    """What pins a state on Connect is of one state, and whole after it was filtered."""
+    """Check that frames that pin a state on Connect see one state, and stay complete after being filtered."""
     rows = pa.table({"n": range(10)})
     lakescan.save(rows, path, format="delta")
     spark.sql(f"CREATE TEMPORARY VIEW one_state USING delta OPTIONS (path '{path}')")
@@ -62,7 +62,7 @@ def one_state(spark: SparkSession, path: str) -> None:
 
 
 def listing(spark: SparkSession, path: str) -> None:
-    """The driver looks up files, without a job: the setting for this is there when Spark is asked for its files."""
+    """Check that the driver looks up files without a job: the setting for this exists when Spark lists the files."""
     for n in range(3):
         lakescan.save(pa.table({"n": [n]}), path, format="delta", mode="append")
     name, found, analyze = "spark.sql.sources.parallelPartitionDiscovery.threshold", [], spark.client._analyze
@@ -83,7 +83,7 @@ def listing(spark: SparkSession, path: str) -> None:
 
 
 def object_store(spark: SparkSession, folder: str, store: SlowStore) -> None:
-    """Settings of the session are compared where Connect shows them."""
+    """Check that session settings are compared if Connect shows them."""
     lakescan.save(pa.table({"n": range(10)}), f"{folder}/t", format="delta")
     scan = lakescan.table("s3://connected/t", storage_options=store.options).scan()
     text = lakescan.spark.explain(scan.options(lane="native"))
@@ -95,11 +95,11 @@ def object_store(spark: SparkSession, folder: str, store: SlowStore) -> None:
     spark.conf.set("fs.s3a.access.key", store.options["s3.access-key-id"])
     spark.conf.set("fs.s3a.secret.key", store.options["s3.secret-access-key"])
     text = lakescan.spark.explain(scan.options(lane="native"))
-    assert "fs.s3a.access.key" in text, text  # Connect hides the session's secrets, so that they are not the same
+    assert "fs.s3a.access.key" in text, text  # Connect hides the session's secrets, so they do not compare equal
 
 
 def writes(spark: SparkSession, frame: DataFrame, folder: str) -> None:
-    """A frame saved and appended, then streamed from an Iceberg table into a Delta table."""
+    """Check a frame saved and appended, then streamed from an Iceberg table into a Delta table."""
     lakescan.catalog("local", warehouse=f"{folder}/lake").create_namespace("db")
     lakescan.sql("CREATE TABLE local.db.sql (n INT, day DATE) USING delta PARTITIONED BY (day)")
     day = "DATE'2026-01-31'"
@@ -122,7 +122,7 @@ def writes(spark: SparkSession, frame: DataFrame, folder: str) -> None:
     assert lakescan.spark.save_as_table(frame, "local.db.words", mode="append").rows == frame.count()
     assert lakescan.spark.sql(spark, "SELECT * FROM words").count() == 2 * frame.count()
     by_bucket = {"partition-by": f"bucket(2, {frame.columns[0]})"}
-    assert lakescan.save(frame, "local.db.parts", **by_bucket).files <= 2  # brought together by partition
+    assert lakescan.save(frame, "local.db.parts", **by_bucket).files <= 2  # grouped by partition
     assert lakescan.table("local.db.parts").compact(executor=lakescan.spark.SparkExecutor(spark)).removed_files == 0
     stream = spark.readStream.format("iceberg").load("local.db.t").writeStream.format("delta")
     stream = stream.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
@@ -135,7 +135,7 @@ def writes(spark: SparkSession, frame: DataFrame, folder: str) -> None:
 
 
 def upserts(spark: SparkSession, folder: str) -> None:
-    """A batch is merged from here, and a stream by the server's own Python, which knows the query by its checkpoint."""
+    """Check that this process merges a batch, and the server's Python merges a stream, identified by its checkpoint."""
     lakescan.sql("CREATE TABLE local.db.kept (n BIGINT, value STRING, seq BIGINT) USING delta")
     schema = "n long, value string, seq long"
     rows = spark.createDataFrame([(1, "b", 2), (1, "a", 1)], schema)

@@ -1,4 +1,4 @@
-"""A script for a process of its own: on Connect, totals of all rows come from metadata where that proves them.
+"""Script for a separate process: on Connect, totals over all rows come from metadata if it proves them.
 
 Its argument is a folder.
 """
@@ -102,7 +102,7 @@ def main(folder: str) -> None:
 
 
 def numbers(kind: str) -> str:
-    """A table of two partitions without deletes."""
+    """Make a table of two partitions without deletes."""
     columns = "id BIGINT, s STRING, d DATE, ts TIMESTAMP, n DECIMAL(9,2), x DOUBLE, b BOOLEAN, p INT"
     table = lakescan.catalog("totals").create_table(f"n.{kind}", columns, format=kind, partition_by=["p"])
     days = [dt.date(2024, 1, 1) + dt.timedelta(n) for n in range(100)]
@@ -126,7 +126,7 @@ def plan_of(frame: DataFrame) -> str:
 
 
 def is_known(frame: DataFrame) -> bool:
-    """Whether values come from metadata, and no file is read."""
+    """Return whether the values come from metadata, without reading a file."""
     logical, physical = plan_of(frame).split("== Physical Plan ==")
     is_read = any(each in physical for each in ("FileScan", "BatchScan"))
     return not is_read and re.search("SubqueryAlias `lakescan .*, metadata`", logical) is not None
@@ -155,7 +155,7 @@ def rows(mine: DataFrame, plain: DataFrame) -> None:
 
 
 def errors(mine: DataFrame, plain: DataFrame) -> None:
-    """What Spark refuses is refused in the same words."""
+    """Check that queries that Spark refuses are refused with the same message."""
     for number, query in enumerate(WRONG):
         found = []
         for frame in (mine, plain):
@@ -166,7 +166,7 @@ def errors(mine: DataFrame, plain: DataFrame) -> None:
 
 
 def deleted(spark: SparkSession, kind: str) -> None:
-    """Rows that vectors delete are not counted, and their values are not taken."""
+    """Check that rows deleted by vectors count neither in counts nor in extremes."""
     properties = {"format-version": "3", "write.delete.mode": "merge-on-read", "delta.enableDeletionVectors": "true"}
     own = {name: value for name, value in properties.items() if name.startswith("delta.") == (kind == "delta")}
     table = lakescan.catalog("totals").create_table(f"n.{kind}_deleted", "id BIGINT", format=kind, properties=own)
@@ -181,7 +181,7 @@ def deleted(spark: SparkSession, kind: str) -> None:
 
 
 def kept(spark: SparkSession, frame: DataFrame) -> None:
-    """A cached total, one in a view, and one that is written."""
+    """Check a cached total, one in a view, and one that is written."""
     total = frame.agg(F.max("id").alias("m")).cache()
     assert total.collect() == [(99,)]
     assert total.where("m > 3").collect() == [(99,)]
@@ -195,7 +195,7 @@ def kept(spark: SparkSession, frame: DataFrame) -> None:
 
 
 def zeros(spark: SparkSession) -> None:
-    """A zero of doubles has the sign that it has in the rows."""
+    """Check that a zero of doubles has the sign that it has in the rows."""
     lakescan.save(pa.table({"x": [0.0, 1.0]}), "totals.n.zero", format="iceberg")
     frame = spark.read.format("iceberg").load("totals.n.zero")
     assert str(frame.agg(F.min("x")).first()[0]) == "0.0"
@@ -203,7 +203,7 @@ def zeros(spark: SparkSession) -> None:
 
 
 def random_totals(spark: SparkSession, seed: int) -> None:
-    """Totals of a random table are those of its rows by the data source."""
+    """Check that totals of a random table equal those computed through the data source."""
     some = random.Random(seed)
     kind = some.choice(["iceberg", "delta"])
     name = f"totals.n.random{seed}"
@@ -232,7 +232,7 @@ def random_totals(spark: SparkSession, seed: int) -> None:
 
 
 def functions(spark: SparkSession, table: str) -> None:
-    """A function of the session under the name of an aggregate is called."""
+    """Check that a session function with the name of an aggregate is called."""
     spark.udf.register("max", lambda value: -1, "long")
     frame = spark.read.format("delta").load(table)
     assert {row[0] for row in frame.agg(F.count("*")).collect()} == {100}

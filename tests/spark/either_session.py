@@ -1,4 +1,4 @@
-"""A script for a process of its own: batches of streams and kept frames, on a classic or a Connect session.
+"""Script for a separate process: batches of streams and cached frames, on a classic or a Connect session.
 
 Its arguments are a folder, `classic` or `connect`, and a table format. Prints 'fine' when all is well.
 """
@@ -49,7 +49,7 @@ def numbered(first: int, count: int, name: str = "n") -> pa.Table:
 
 
 def rows_of(name: str) -> list[tuple[int, str]]:
-    """The rows of a table, read in process."""
+    """Read a table's rows in process."""
     found = lakescan.table(name).to_arrow()
     return sorted(zip(found["id"].to_pylist(), found["name"].to_pylist(), strict=True))
 
@@ -58,7 +58,7 @@ def rows_of(name: str) -> list[tuple[int, str]]:
 
 
 def batches_of_a_stream(spark: SparkSession, table_format: str, folder: str) -> None:
-    """Each batch reads, appends to and merges into tables of ours, and a batch that failed is run again as a whole."""
+    """Check that each batch reads, appends and merges tables, and that a failed batch runs again as a whole."""
     source = new_table(f"source_{table_format}", table_format)
     lakescan.table(source).append(numbered(10, 10, "later"))
     copy, merged = (new_table(f"{each}_{table_format}", table_format, 5, 1) for each in ("copy", "merged"))
@@ -109,7 +109,7 @@ def batches_of_a_stream(spark: SparkSession, table_format: str, folder: str) -> 
 
 
 def kept_frames(spark: SparkSession, table_format: str) -> None:
-    """What Spark keeps of a frame has the rows of the frame's state, whatever the table has later."""
+    """Check that a frame that Spark caches keeps the rows of its state, whatever is committed later."""
     name = new_table(f"kept_{table_format}", table_format)
     makers: list[Callable[[], DataFrame]] = [
         lambda: spark.read.format(table_format).load(name),

@@ -1,7 +1,7 @@
 """Tables whose columns were renamed, swapped, dropped, added again and moved between writes, with the rows expected.
 
 A history is a list of steps. It is made as an Iceberg table, or as a Delta table with column mapping, each by its own
-means; what the rows are is kept by what columns are, not by what they are called.
+means. The expected rows are kept by column identity, not by column name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KINDS: dict[str, tuple[pa.DataType, str, list[Any]]] = {
     "string": (pa.string(), "string", [None, "", "a", "zz"]),
     "double": (pa.float64(), "double", [None, -7.5, 0.0, 5.0, float("nan")]),
 }
-# Where columns are: at the top, or in the struct, which is called `s` at first.
+# Places of columns: at the top, or in the struct, which is initially called `s`.
 PLACES = ("", "s")
 NAMES = st.sampled_from(["a", "b", "c"])
 Step = tuple[Any, ...]
@@ -44,7 +44,7 @@ STEPS: st.SearchStrategy[list[Step]] = st.lists(
 
 @dataclass
 class Column:
-    """A column by what it is: its number stays, its name does not. `written` is its name in files (Delta's)."""
+    """A column's identity: its number stays, its name does not. `written` is its name in files (Delta)."""
 
     number: int
     name: str
@@ -54,7 +54,7 @@ class Column:
 
 @dataclass
 class History:
-    """What a table's columns are now, and all rows so far: values by the numbers of their columns."""
+    """The table's current columns and all rows so far: values by the numbers of their columns."""
 
     places: dict[str, list[Column]] = field(default_factory=dict)
     rows: list[dict[int, Any]] = field(default_factory=list)
@@ -70,11 +70,11 @@ class History:
         return Column(self._last, name, kind, f"col-{self._last}" if fresh else name)
 
     def find(self, place: str, name: str) -> Column | None:
-        """The column of that name now."""
+        """Return the column that currently has that name."""
         return next((column for column in self.places[place] if column.name == name), None)
 
     def changed(self, steps: list[Step]) -> Iterator[Step]:
-        """The changes that the steps make, those that mean nothing here left out; each is made when it is yielded."""
+        """Yield the steps that apply to the current columns; each change is made when it is yielded."""
         for step in [*steps, ("write", 1)]:
             match step:
                 case ("rename", place, old, new) if (one := self.find(place, old)) and not self.find(place, new):
@@ -97,7 +97,7 @@ class History:
             yield step
 
     def new_rows(self, shift: int) -> list[dict[int, Any]]:
-        """Five rows more; `shift` says which values they have."""
+        """Return five new rows; `shift` selects their values."""
         start = len(self.rows)
         columns = [column for place in PLACES for column in self.places[place]]
         for n in range(5):
@@ -106,7 +106,7 @@ class History:
         return self.rows[start:]
 
     def as_arrow(self, rows: list[dict[int, Any]], *, written: bool = False) -> pa.Table:
-        """Rows under the names that columns have now, or have in files."""
+        """Return rows under the current column names, or under those in files."""
         arrays = {"k": pa.array([row[1] for row in rows], pa.int64())}
         at = {place: self._arrays(place, rows, written) for place in PLACES}
         arrays |= at[""]
@@ -120,7 +120,7 @@ class History:
         }
 
     def conditions(self, choice: int) -> list[str]:
-        """Filters on every column: all of them for 0, else one a column, by the number."""
+        """Return filters on every column: all of them for 0, else one per column, chosen by the number."""
         found = []
         for place in PLACES:
             for c in self.places[place]:
@@ -133,7 +133,7 @@ class History:
 
 
 def iceberg_history(history: History, steps: list[Step], folder: Path) -> str:
-    """The table by pyiceberg: every change of columns is a schema of its own."""
+    """Make the table with pyiceberg; every column change adds a schema."""
     struct = history.struct
     table = local_catalog(folder).create_table("n.t", history.as_arrow([]).schema)
     for step in history.changed(steps):
@@ -174,7 +174,7 @@ def _iceberg_type(kind: str) -> Any:
 
 
 def delta_history(history: History, steps: list[Step], folder: Path, mode: str) -> str:
-    """The table by hand, with column mapping by name or by id; in files of the id mode, names are those of the time."""
+    """Write the table by hand, with column mapping by name or id. In id mode, files have the names of their time."""
     log = folder / "_delta_log"
     log.mkdir(parents=True)
     commits: list[list[dict[str, Any]]] = [[{"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}]]
@@ -210,7 +210,7 @@ def _metadata(history: History, mode: str) -> dict[str, Any]:
 
 
 def _with_ids(schema: pa.Schema, history: History) -> pa.Schema:
-    """The schema with field ids: those of the columns, in their order."""
+    """Return the schema with the columns' field ids, in their order."""
 
     def numbered(one: pa.Field, number: int) -> pa.Field:
         return one.with_metadata({"PARQUET:field_id": str(number)})

@@ -1,6 +1,6 @@
-"""A stream that changes rows, in a process of its own that is killed at a point: `... FORMAT FOLDER HOW POINT`.
+"""Script: a stream that changes rows and is killed at a point: `... FORMAT FOLDER HOW POINT`.
 
-The catalog is under the folder, with the table, and the source's files and the checkpoint are beside it.
+The folder holds the catalog with the table, the source's files and the checkpoint.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TIME = 2  # at the second micro-batch
 
 
 def run_killed(folder: Path, how: str, point: str) -> int:
-    """The end of a process that applies changes to `local.db.t`, to be killed at a point."""
+    """Apply changes to `local.db.t` in a process that is killed at a point; return its exit code."""
     command = [sys.executable, "-m", "tests.spark.killed_changes", str(folder), how, point]
     return subprocess.run(command, start_new_session=True, timeout=900, check=False).returncode
 

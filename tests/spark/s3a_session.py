@@ -1,4 +1,4 @@
-"""A script for a process of its own: Hadoop's own client of S3, from Maven, reads what lakescan wrote to a server.
+"""Script for a separate process: Hadoop's S3 client, from Maven, reads the files that lakescan wrote to a server.
 
 Prints 'fine' when all is well.
 """
@@ -29,7 +29,7 @@ BUCKET = "lake"
 
 
 def native(spark: Any, scan: lakescan.Scan) -> pa.Table:
-    """The rows by the native lane alone, which are those of the Arrow lane and of this process."""
+    """Return the rows of the native lane, after comparing them with the Arrow lane's and with in-process rows."""
     frame = scan.options(lane="native").to_spark(spark)
     plan = frame._jdf.queryExecution().toString()
     assert f"s3a://{BUCKET}" in plan
@@ -41,7 +41,7 @@ def native(spark: Any, scan: lakescan.Scan) -> pa.Table:
 
 
 def changed(spark: Any, catalog: lakescan.Catalog, format: str) -> None:
-    """A table whose rows are changed on Spark by all statements, with files under names of all kinds."""
+    """Check a table whose rows all statements changed on Spark, with file names of all kinds."""
     name = f"store.n.{format}"
     modes = {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
     modes |= {"format-version": "3" if format == "iceberg" else "2"}
@@ -75,7 +75,7 @@ def changed(spark: Any, catalog: lakescan.Catalog, format: str) -> None:
 
 
 def upserted(spark: Any, catalog: lakescan.Catalog) -> None:
-    """Equality deletes, and position deletes of format version 2."""
+    """Check equality deletes, and position deletes of format version 2."""
     modes = {"format-version": "2", "write.delete.mode": "merge-on-read"}
     catalog.create_table("n.upserts", "n BIGINT, s STRING", properties=modes)
     table = catalog.load_table("n.upserts")
@@ -89,7 +89,7 @@ def upserted(spark: Any, catalog: lakescan.Catalog) -> None:
 
 
 def other_settings(spark: Any, endpoint: str) -> None:
-    """Storage options that Spark does not have are in no plan, and the Arrow lane reads."""
+    """Check that storage options that Spark lacks appear in no plan, and that the Arrow lane reads."""
     options = {"s3.endpoint": endpoint, "s3.region": REGION, "s3.access-key-id": "vended"}
     options["s3.secret-access-key"] = "vended-secret"
     scan = lakescan.table(f"s3://{BUCKET}/plain", storage_options=options).scan()
@@ -106,7 +106,7 @@ KEY_OF_ROW = 777_777
 
 
 def add_names(table: lakescan.Table, format: str) -> None:
-    """Commit files that exist in name only, with one key each, in several commits."""
+    """Commit files that exist only in metadata, with one key each, in several commits."""
     for first in range(0, FILES, FILES // 4):
         files = []
         for n in range(first, first + FILES // 4):
@@ -122,9 +122,9 @@ def add_names(table: lakescan.Table, format: str) -> None:
 
 
 def counted(spark: Any, catalog: lakescan.Catalog, requests: list[str]) -> None:
-    """A point query that hits one of 100,000 files has at most 20 requests, metadata included; nothing is listed.
+    """Check that a point query on 100,000 files makes at most 20 requests, with metadata, and lists nothing.
 
-    The session has not read from the bucket, and nothing of the table is in memory. Only the file that is hit exists.
+    The session has not read from the bucket, and nothing of the table is cached. Only the file that is hit exists.
     """
     lakescan.spark.register(spark)
     for format in ("iceberg", "delta"):
@@ -137,7 +137,7 @@ def counted(spark: Any, catalog: lakescan.Catalog, requests: list[str]) -> None:
 
 
 def point_query(spark: Any, requests: list[str], format: str, read: Callable[[str], Any]) -> None:
-    """Counts the requests of a point query of a fresh session, and of the same again; `read` returns the table."""
+    """Count the requests of a point query in a fresh session and of its repetition; `read` returns the table."""
     set_cache_limit(0)  # nothing is known of the table
     set_cache_limit(2**28)
     filesystems.forget(spark)
@@ -161,7 +161,7 @@ def point_query(spark: Any, requests: list[str], format: str, read: Callable[[st
 
 
 def all_files(spark: Any, catalog: lakescan.Catalog, requests: list[str]) -> None:
-    """Spark's reader looks each file up when it opens it; lakescan reads the footers of a sample."""
+    """Check that Spark's reader looks up each file when opening it, and that lakescan reads footers of a sample."""
     for format in ("iceberg", "delta"):
         table = catalog.create_table(f"n.all_{format}", "n BIGINT, s STRING", format=format, partition_by="n")
         table.append(pa.table({"n": range(300), "s": [f"s{n}" for n in range(300)]}))

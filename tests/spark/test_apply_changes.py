@@ -1,4 +1,4 @@
-"""Streams of changes: laws of both kinds of tables, in any split into batches, and what histories have."""
+"""Streams of changes: laws for both kinds of tables, for any split into batches, and the rows of history tables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def there() -> list[Row]:
 
 
 def events(random: Random, keys: int) -> list[Row]:
-    """Some changes of each key, each at another time; many of them twice."""
+    """Return some changes of each key, each at a different time; many of them occur twice."""
     found = []
     for key in range(keys):
         for seq in random.sample(range(20), random.randint(1, 7)):
@@ -53,14 +53,14 @@ def events(random: Random, keys: int) -> list[Row]:
 
 
 def batches(random: Random, rows: list[Row]) -> list[list[Row]]:
-    """The rows in any order, in some batches; equal ones may be in several."""
+    """Split the rows, in any order, into batches; equal rows may be in several."""
     shuffled = random.sample(rows, len(rows))
     cuts = sorted(random.sample(range(len(rows)), 2))
     return [shuffled[first:last] for first, last in zip((0, *cuts), (*cuts, len(rows)), strict=True)]
 
 
 def histories(rows: list[Row]) -> list[Row]:
-    """What the table has in the end, with deletes that end nothing."""
+    """Return the final rows of the table, without deletes that end nothing."""
     found: list[Row] = []
     for key in {row[0] for row in rows}:
         mine = sorted({row for row in rows if row[0] == key}, key=lambda row: row[3])
@@ -107,7 +107,7 @@ def test_late_rows_are_put_into_their_place(spark: Any, iceberg: Make) -> None:
     assert there() == [(1, "a", "", 10, 20), (1, "b", "", 20, 30)]
     sink(frame_of(spark, (1, "c", "", 15, "U"), (1, None, "", 25, "D"), (2, "x", "", 1, "U")))
     assert there() == [(1, "a", "", 10, 15), (1, "b", "", 20, 25), (1, "c", "", 15, 20), (2, "x", "", 1, None)]
-    # What the table has at a time stays; a delete of nothing is not remembered.
+    # Recorded history stays; a delete of a missing row is not recorded.
     sink(frame_of(spark, (1, "other", "", 15, "U"), (1, None, "", 5, "D"), (3, None, "", 5, "D")))
     assert len(there()) == 4
     sink(frame_of(spark, (3, "y", "", 4, "U")))
@@ -188,7 +188,7 @@ def test_changes_of_a_delta_table_are_applied_to_another(spark: Any, local: lake
 def test_changes_of_an_iceberg_table_are_applied_to_another(
     spark: Any, local: lakescan.Catalog, tmp_path: Path
 ) -> None:
-    lakescan.spark.register(spark)  # whose sources know the catalogs of then
+    lakescan.spark.register(spark)  # whose sources know the catalogs registered at that time
     source = local.create_table("db.s", "id BIGINT, value STRING", format="iceberg")
     local.create_table("db.t", "id BIGINT, value STRING", format="delta")
     source.append(pa.table({"id": [1, 2, 3], "value": ["a", "b", "c"]}))
@@ -212,7 +212,7 @@ def test_changes_of_an_iceberg_table_are_applied_to_another(
     schema = "id long, value string, _change_type string, _change_ordinal int"
     batch = lakescan.spark.change_rows(spark.createDataFrame([(1, "a", "INSERT", 0)], schema))
     sink = lakescan.spark.history_sink("local.db.h", "id", sequence_by="_change_sequence")
-    with pytest.raises(UnsupportedFeature, match="begin anew"):
+    with pytest.raises(UnsupportedFeature, match="numbers restart"):
         sink(batch)
 
 

@@ -1,4 +1,4 @@
-"""Rows reach Python in batches that Spark does not measure, and that are no larger than those it measures."""
+"""Rows reach Python in batches that Spark does not measure, and that are not larger than measured ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEEN = "rows long, bytes long, limit string, records string"
 
 
 def seen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows and bytes of each batch, and the limits of the task that sent it."""
+    """Yield the rows and bytes of each batch, and the limits of the task that sent it."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -141,7 +141,7 @@ def test_batches_of_wide_rows_have_no_more_bytes_than_measured_ones(spark: Any, 
 
 
 def batches_width(frame: Any) -> list[Any]:
-    """The bytes of each row, as Arrow counts them."""
+    """Return the bytes of each row, as Arrow counts them."""
 
     def widths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -261,7 +261,7 @@ def test_values_of_unknown_width_are_measured(spark: Any) -> None:
 
 @F.udf(s.StringType(), useArrow=False)  # type: ignore[untyped-decorator]
 def limit_of_task(_: object) -> str | None:
-    """The limit of bytes in the task that makes the row."""
+    """Return the byte limit of the task that makes the row."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -269,14 +269,14 @@ def limit_of_task(_: object) -> str | None:
 
 
 def with_limits(spark: Any, *ids: int, text: str = "x") -> Any:
-    """Rows that record the limit of the job that writes them."""
+    """Return rows that record the limit of the job that writes them."""
     rows = spark.createDataFrame([(each, text) for each in ids], "id long, text string")
     return rows.coalesce(1).withColumn("lifted", limit_of_task("id"))
 
 
 @pytest.fixture(params=["iceberg", "delta"])
 def table(request: pytest.FixtureRequest, spark: Any, local: lakescan.Catalog) -> lakescan.Table:
-    """An empty table of each format, with the columns of `with_limits`."""
+    """Make an empty table of each format with the columns of `with_limits`."""
     lakescan.spark.register(spark)
     local.create_namespace("w", exist_ok=True)
     columns = pa.schema([("id", pa.int64()), ("text", pa.string()), ("lifted", pa.string())])
@@ -284,7 +284,7 @@ def table(request: pytest.FixtureRequest, spark: Any, local: lakescan.Catalog) -
 
 
 def limits_of(table: lakescan.Table) -> list[tuple[int, bool]]:
-    """Whether each row was written without Spark's limit, in the order of the ids."""
+    """Return whether each row was written without Spark's limit, in the order of the ids."""
     rows = lakescan.table(str(table.name)).scan().to_arrow().to_pylist()
     return sorted((row["id"], row["lifted"] == str(2**31 - 1)) for row in rows)
 

@@ -1,4 +1,4 @@
-"""Write, audit, publish on Spark: the session's settings stage the rows of all writers, and say what is read."""
+"""Write-audit-publish on Spark: session settings stage the rows of all writers and select the branch to read."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_a_state_that_is_said_comes_before_the_session(spark: Any, table: lakesc
 
 
 def streamed(spark: Any, folder: Path, **options: str) -> list[int]:
-    """The rows that a stream has in one run, in the session as it is."""
+    """Return the rows that a stream reads in one run, with the session's current settings."""
     name = f"seen_{folder.name}"
     stream = spark.readStream.format("iceberg").options(**options).load(NAME)
     query = stream.writeStream.format("memory").queryName(name).option("checkpointLocation", str(folder))
@@ -225,7 +225,7 @@ def test_streams_follow_the_branch_if_it_is_there(spark: Any, table: lakescan.Ta
 
 
 def test_a_data_source_that_was_registered_for_another_branch_reads_nothing(spark: Any, table: lakescan.Table) -> None:
-    """Nobody tells a data source of settings while it plans: its tasks see that it planned the wrong state."""
+    """A data source gets no settings while it plans; its tasks detect that it planned the wrong state."""
     lakescan.table(NAME).append(rows(2), branch="audit")
     spark.conf.set("spark.wap.branch", "audit")
     with pytest.raises(Exception, match=r"lakescan\.spark\.register\(spark\) after each change"):

@@ -53,7 +53,7 @@ def test_views_are_made_read_and_dropped(spark: Any, lake: lakescan.Catalog) -> 
 
 def test_temporary_views_stay_sparks(spark: Any, lake: lakescan.Catalog) -> None:
     lakescan.spark.create_view(spark, "temporary", "SELECT id FROM viewed.shop.orders")
-    with pytest.raises(lakescan.UnsupportedFeature, match="'temporary', which this session alone has"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="'temporary', which exists only in this session"):
         lakescan.spark.sql(spark, "CREATE VIEW viewed.shop.v AS SELECT * FROM temporary")
     lakescan.spark.sql(spark, "USE viewed.shop")
     lakescan.spark.sql(spark, "DROP VIEW temporary")

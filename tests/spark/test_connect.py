@@ -1,4 +1,4 @@
-"""Spark Connect: the same, through public session calls only. In a process of its own."""
+"""Spark Connect, tested through public session calls in separate processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_tables_are_read_on_a_connect_session(shop) -> None:
 
 @pytest.mark.parametrize("script", ["connect_reads.py", "connect_totals.py", "connect_law.py"])
 def test_reads_on_a_connect_session_are_replaced(tmp_path: Path, script: str) -> None:
-    """By Spark's own reader of the files that a query needs, or by values of metadata, with the same rows."""
+    """By Spark's own reader of the needed files, or by values from metadata, with the same rows."""
     found = run_script(script, str(tmp_path))
     assert found.stdout.strip().endswith("fine"), found.stdout + found.stderr[-3000:]
 
@@ -39,7 +39,7 @@ spark.stop()
 
 
 def test_a_server_whose_python_cannot_read_is_refused_in_one_line(tmp_path: Path) -> None:
-    """It was started before this process could say which Python is wanted."""
+    """The server was started before this process could choose its Python."""
     (tmp_path / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # nothing is installed there
     (tmp_path / "python3").chmod(0o755)
     found = run(["-c", _WRONG_PYTHON], PATH=f"{tmp_path}:{os.environ['PATH']}")
@@ -49,14 +49,14 @@ def test_a_server_whose_python_cannot_read_is_refused_in_one_line(tmp_path: Path
 
 
 def run_script(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a script of this folder, which may import tests, in a process of its own."""
+    """Run a script of this folder, which may import tests, in a separate process."""
     script = Path(__file__).parent / name
     path = os.pathsep.join([str(script.parents[2]), os.environ.get("PYTHONPATH", "")])
     return run([str(script), *arguments], PYSPARK_PYTHON=sys.executable, PYTHONPATH=path)
 
 
 def run(arguments: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
-    """A process of its own, whose Connect server takes a free port: PySpark does so with SPARK_TESTING only."""
+    """Run a separate process whose Connect server uses a free port, which PySpark does only with SPARK_TESTING."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     return subprocess.run(
         [sys.executable, *arguments],

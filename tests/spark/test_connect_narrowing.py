@@ -1,4 +1,4 @@
-"""What a plan of Spark Connect needs of the reads in it. Plans are made by PySpark's own client, without a server."""
+"""The columns, conditions and limits that a Spark Connect plan needs from its reads; PySpark's client makes the plans."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ SCHEMA = Schema(FIELDS)
 
 
 class Session:
-    """What frames ask of a session while they are made."""
+    """The parts of a session that frames use while they are built."""
 
     client = _client = None
     session_id = "1"
 
 
 def read() -> Any:
-    """A frame of a table with the columns of `FIELDS`."""
+    """Return a frame of a table with the columns of `FIELDS`."""
     return DataFrame(p.DataSource("delta", options={"path": "/t"}), Session())
 
 
 def other() -> Any:
-    """A frame of which nothing is known."""
+    """Return a frame that lakescan does not recognize."""
     return DataFrame(p.Read("other"), Session())
 
 
 def reads_of(frame: Any, *, case_sensitive: bool = False, own: frozenset[str] = frozenset()) -> list[NarrowedRead]:
-    """What is needed of each read in a frame, in the order of the reads."""
+    """Return the needs of each read in a frame, in the order of the reads."""
     root = frame._plan.plan(None)
     columns = tuple(ReadColumn(f.name, (f.name,), str(f.type)) for f in FIELDS)
 
@@ -66,7 +66,7 @@ def reads_of(frame: Any, *, case_sensitive: bool = False, own: frozenset[str] = 
 
 
 def needs(frame: Any, *, case_sensitive: bool = False) -> list[tuple[str, list[str] | None, int | None]]:
-    """The conditions, columns and limit of each read in a frame, in the order of the reads."""
+    """Return the conditions, columns and limit of each read in a frame, in the order of the reads."""
     return [
         (texts_of(each.conditions), None if each.columns is None else sorted(each.columns), each.limit)
         for each in reads_of(frame, case_sensitive=case_sensitive)
@@ -74,7 +74,7 @@ def needs(frame: Any, *, case_sensitive: bool = False) -> list[tuple[str, list[s
 
 
 def totals_of(frame: Any, own: frozenset[str] = frozenset()) -> tuple[list[str], str] | None:
-    """The totals that the only read in a frame is for, and all conditions on its rows; None for other reads."""
+    """Return the totals that the frame's only read serves, and its row conditions; None for other reads."""
     (found,) = (each.totals for each in reads_of(frame, own=own))
     return None if found is None else (list(found.wanted), texts_of(found.conditions))
 
@@ -85,7 +85,7 @@ def texts_of(conditions: Any) -> str:
 
 
 def pruning(frame: Any) -> str:
-    """The conditions of the one read in a frame."""
+    """Return the conditions of the only read in a frame."""
     ((found, _, _),) = needs(frame)
     return found
 
@@ -246,7 +246,7 @@ def test_set_operations_pass_conditions_to_columns_of_one_type() -> None:
 
 
 def columns(frame: Any) -> list[list[str] | None]:
-    """The columns that are needed of each read."""
+    """Return the columns needed from each read."""
     return [each[1] for each in needs(frame)]
 
 

@@ -1,4 +1,4 @@
-"""On Spark, a filter is in the session's time zone as a whole: as the same filter of Spark on a frame."""
+"""On Spark, a whole filter is evaluated in the session's time zone, as the same filter on a frame is."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FILTERS = [
     "ts between '2019-12-31' and '2019-12-31 23:00'",
     "ts in ('2019-12-31 21:00', '2020-12-31 21:00')",
 ]
-# Python workers compute with instants in UTC alone; what these conditions imply is not the whole of them.
+# Python workers compute only with instants in UTC; the inferred predicates do not cover these conditions.
 REFUSED = [
     "ts >= '2020-01-01' and year(ts) = 2019",
     "year(ts) = 2020",

@@ -1,4 +1,4 @@
-"""Files that Spark's own reader cannot read take the Arrow lane, file by file."""
+"""Files that Spark's own reader cannot read use the Arrow lane, file by file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rows(*ids: int) -> pa.Table:
 
 
 def reasons(table: lakescan.Table) -> tuple[int, list[str]]:
-    """The number of native files, and the reasons of the others."""
+    """Return the number of native files, and the reasons for the others."""
     spec = table.refresh().scan().spec if hasattr(table, "refresh") else table.scan().spec
     found = choose_lanes(spec, spec.plan(), None)
     return int(found.native.sum()), sorted(found.reasons)
@@ -68,7 +68,7 @@ def test_a_footer_of_each_commit_is_enough_where_there_are_many_files(
     native, why = reasons(table)
     assert native == 10
     assert len(why) == 1
-    assert len(read) == 2 + footers._MOST + 1  # one of each commit, and an even sample
+    assert len(read) == 2 + footers._MOST + 1  # one file of each commit, and an even sample
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Iceberg tables without a catalog, written by Spark: by their folders, and by the names of a catalog."""
+"""Iceberg tables written by Spark without a catalog service: by folder, and by name in a hadoop catalog."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def folder(tmp_path: Path, spark: Any) -> Path:
-    """A table of the catalog `hdlake`."""
+    """The folder of a table in the catalog `hdlake`."""
     lake = lakescan.catalog("hdlake", type="hadoop", warehouse=tmp_path / "lake")
     lake.create_namespace("db")
     lake.create_table("db.t", "id BIGINT, part STRING", partition_by="part", properties={"format-version": "2"})

@@ -1,4 +1,4 @@
-"""Whatever columns were called in the course of a table's life: all lanes have the rows, filtered early or late."""
+"""Whatever names a table's columns had over time, all lanes return the rows, filtered early or late."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.spark
 
 
 def found_by(frame: Any, conditions: list[str]) -> list[list[int]]:
-    """The keys of the rows of a frame of which each condition is true, by one query."""
+    """Return, for each condition, the keys of a frame's rows that satisfy it, by one query."""
     parts = [frame.where(text).select(F.lit(n).alias("n"), "k") for n, text in enumerate(conditions)]
     rows = reduce(lambda a, b: a.unionAll(b), parts).collect()
     return [sorted(row["k"] for row in rows if row["n"] == n) for n in range(len(conditions))]
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta by name", "delta by id"])
-@settings(max_examples=4, phases=[Phase.explicit, Phase.generate])  # to shrink one takes many queries a try
+@settings(max_examples=4, phases=[Phase.explicit, Phase.generate])  # shrinking takes many queries per attempt
 @example(steps=[("write", 0), ("drop", "", "a"), ("add", "", "a", "int"), ("swap", "s", "a", "b")], choice=0)
 @example(steps=[("write", 0), ("swap", "", "a", "b"), ("write", 1), ("call", "t"), ("drop", "s", "a")], choice=1)
 @given(steps=STEPS, choice=st.integers(1, 5))
@@ -61,7 +61,7 @@ def in_process(scan: lakescan.Scan, text: str) -> list[int]:
 
 
 def test_filters_are_pushed_to_columns_whose_names_are_settled(spark, tmp_path: Path) -> None:
-    """A name that no other column had: Spark may skip row groups by it. Of others it does not."""
+    """Spark may skip row groups by a name that no other column ever had. It does not use other names."""
     location = iceberg_history(History(), [("write", 0), ("drop", "", "b"), ("add", "", "b", "int")], tmp_path)
     frame = lakescan.table(location).scan().options(lane="native").to_spark(spark)
 
@@ -75,7 +75,7 @@ def test_filters_are_pushed_to_columns_whose_names_are_settled(spark, tmp_path: 
 
 
 def test_members_of_a_struct_that_was_renamed_are_found(spark, tmp_path: Path) -> None:
-    """Where a query wants some members only, Spark forgets the struct's id, and looks for its name in the file."""
+    """If a query needs only some members, Spark drops the struct's id and looks for its name in the file."""
     location = iceberg_history(History(), [("write", 0), ("call", "t")], tmp_path)
     for lane in ("auto", "native"):
         frame = lakescan.table(location, lane=lane).scan().to_spark(spark)
@@ -84,7 +84,7 @@ def test_members_of_a_struct_that_was_renamed_are_found(spark, tmp_path: Path) -
 
 
 def schemas(*columns: dict[str, int]) -> dict[int, Schema]:
-    """Schemas, numbered from 0, of columns by their names and ids."""
+    """Number schemas from 0, given columns by name and id."""
     return {n: Schema(tuple(Field(i, name, INT) for name, i in each.items()), n) for n, each in enumerate(columns)}
 
 
@@ -94,16 +94,16 @@ def schemas(*columns: dict[str, int]) -> dict[int, Schema]:
         (schemas({"a": 1, "b": 2}), 2, {1, 2}),
         (schemas({"a": 1}, {"a": 1, "b": 2}), 2, {1, 2}),
         (schemas({"a": 1, "b": 2}, {"c": 1, "b": 2}), 2, {2}),  # renamed: files have both names
-        (schemas({"a": 1, "b": 2}, {"a": 1}, {"a": 1, "b": 3}), 3, {1}),  # dropped and added again
+        (schemas({"a": 1, "b": 2}, {"a": 1}, {"a": 1, "b": 3}), 3, {1}),  # dropped and added back
         (schemas({"a": 1, "b": 2}, {"a": 1, "B": 3}), 3, {1}),  # the same, in another case
         (schemas({"a": 1, "b": 2}, {"a": 2, "b": 1}), 2, set()),  # swapped
         ({1: schemas({"a": 1})[0]}, 1, set()),  # an earlier schema was removed
         (schemas({"a": 1, "b": 3}), 3, set()),  # a field was
-        (schemas({"a": 1, "b": 2}), 3, set()),  # the newest field was
+        (schemas({"a": 1, "b": 2}), 3, set()),  # the newest field was removed
         (schemas({"a": 1}), None, set()),  # earlier schemas are not listed
-        (schemas({"a.b": 1, "a_x2Eb": 2, "c": 3}), 3, {3}),  # in files, the first is called as the second
+        (schemas({"a.b": 1, "a_x2Eb": 2, "c": 3}), 3, {3}),  # in files, the first has the name of the second
         (schemas({"1a": 1, "_1a": 2, "c": 3}), 3, {3}),
-        (schemas({"a_x2Eb": 1, "_1a": 2}), 2, {1, 2}),  # nothing here is spelt otherwise in files
+        (schemas({"a_x2Eb": 1, "_1a": 2}), 2, {1, 2}),  # no name differs in files
     ],
 )
 def test_which_names_are_settled(history: dict[int, Schema], last: int | None, settled: set[int]) -> None:

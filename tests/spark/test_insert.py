@@ -23,7 +23,7 @@ COUNTS = ["num_affected_rows", "num_inserted_rows"]
 
 @pytest.fixture
 def lake(spark: Any, tmp_path: Path) -> Iterator[Path]:
-    """The catalog `sparkins` with a namespace, and tables of both formats called after their format."""
+    """The catalog `sparkins` with a namespace, and tables of both formats named after their format."""
     lakescan.catalog("sparkins", warehouse=str(tmp_path / "lake")).create_namespace("db")
     for name in FORMATS:
         columns = "(id BIGINT NOT NULL, name STRING, day DATE)"
@@ -132,7 +132,7 @@ def test_statements_of_sparks_own_tables_stay_with_spark(spark: Any, lake: Path)
         lakescan.spark.sql(spark, "USE sparkins.db")
         lakescan.spark.sql(spark, "INSERT INTO spark_catalog.default.own_table VALUES (5)")
         with pytest.raises(NoSuchTable, match="own_table"):
-            lakescan.spark.sql(spark, "INSERT INTO own_table VALUES (6)")  # of what USE named
+            lakescan.spark.sql(spark, "INSERT INTO own_table VALUES (6)")  # in the namespace set by USE
         lakescan.spark.sql(spark, "USE spark_catalog.default")
         assert [row.a for row in spark.table("own_table").sort("a").collect()] == [1, 2, 3, 4, 5]
         lakescan.spark.sql(spark, "TRUNCATE TABLE own_table")

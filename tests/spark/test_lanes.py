@@ -1,4 +1,4 @@
-"""The native lane has the rows that the Arrow lane has, and says where it is not taken, and why."""
+"""The native lane returns the rows of the Arrow lane; `explain` reports where it is not used, and why."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.replaced]
 
 
 def native(spark: Any, scan: lakescan.Scan) -> pa.Table:
-    """The rows by the native lane alone, which are those that are read in process."""
+    """Return the rows of the native lane, after comparing them with the rows read in process."""
     frame = scan.options(lane="native").to_spark(spark)
     found = frame.toArrow()
     assert not len(scan.plan().table) or "FileScan parquet" in frame._jdf.queryExecution().toString()
@@ -62,7 +62,7 @@ def test_a_table_with_deletes_evolution_and_partitions(spark, shop, name: str, c
     ],
 )
 def test_row_ids(spark, tmp_path: Path, format: str, properties: dict[str, str]) -> None:
-    """Of rows that have them in their files, as they were moved, and of those that get them from their place."""
+    """For rows with stored ids (they were moved), and for rows whose id follows from their position."""
     catalog = lakescan.catalog("ids", warehouse=tmp_path)
     catalog.create_namespace("n")
     catalog.create_table("n.t", "id BIGINT", format=format, properties=properties)
@@ -197,7 +197,7 @@ def test_defaults_that_spark_cannot_return_are_read_by_the_arrow_lane(spark, tmp
 
 @pytest.fixture
 def numbers(tmp_path: Path) -> Any:
-    """An Iceberg table of two files, 0 to 99 and 100 to 249, open in pyiceberg."""
+    """A pyiceberg table of two files, 0 to 99 and 100 to 249."""
     table = local_catalog(tmp_path).create_table("n.t", pa.schema({"n": pa.int64(), "s": pa.string()}))
     for low, high in ((0, 100), (100, 250)):
         table.append(pa.table({"n": range(low, high), "s": [f"s{i % 7}" for i in range(low, high)]}))
@@ -205,7 +205,7 @@ def numbers(tmp_path: Path) -> Any:
 
 
 def files_of(location: str) -> list[str]:
-    """The data files, by their first number."""
+    """Return the data files, by their first number."""
     plan = lakescan.table(location).scan().where("n >= 0").plan()
     lowest = [row["n"]["lower"] for row in plan.column_stats.to_pylist()]
     return [path for _, path in sorted(zip(lowest, plan.files["path"].to_pylist(), strict=True))]
@@ -229,7 +229,7 @@ def test_position_deletes_and_vectors_of_one_file_and_the_place_of_rows(spark, n
 
 
 def test_equality_deletes_delete_older_rows_of_their_place(spark, tmp_path: Path) -> None:
-    """By one key and by two; in partitions and everywhere; a key that comes again after it was deleted stays."""
+    """By one key and by two; in partitions and globally; a key that is added again after its deletion stays."""
     from pyiceberg.transforms import IdentityTransform
 
     schema = pa.schema({"p": pa.string(), "k": pa.int64(), "f": pa.int64()})
@@ -265,7 +265,7 @@ def test_equality_deletes_delete_older_rows_of_their_place(spark, tmp_path: Path
 
 
 def reopened(table: Any, location: str) -> Any:
-    """The pyiceberg table at another metadata file, in its catalog."""
+    """Reopen the pyiceberg table at another metadata file, in its catalog."""
     import sqlite3
 
     database = table.catalog.engine.url.database
@@ -275,7 +275,7 @@ def reopened(table: Any, location: str) -> Any:
 
 
 def test_files_of_one_size_are_told_apart_by_path(spark, tmp_path: Path) -> None:
-    """Also where their paths have to be written as URIs."""
+    """Also if their paths must be written as URIs."""
     folder = tmp_path / "a b é"
     for start in (10, 20, 30):
         write_deltalake(folder, pa.table({"n": range(start, start + 5)}), mode="append")
@@ -309,7 +309,7 @@ def with_deletes(numbers: Any) -> str:
 def test_a_file_that_deletes_were_not_looked_up_for_stops_the_query(
     spark, with_deletes: str, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A size that is not the file's, or a path: no row passes without its deletes."""
+    """With a wrong file size or path: no row is returned without its deletes."""
     made = facts.FileFacts.__init__
 
     def corrupted(self: Any, spark: Any, paths: Any, sizes: Any, deleted: Any, values: Any) -> None:
@@ -328,7 +328,7 @@ def test_a_file_that_deletes_were_not_looked_up_for_stops_the_query(
 
 
 def test_sizes_in_metadata_may_be_stale(spark, with_deletes: str) -> None:
-    """Places are found by the sizes that files have."""
+    """Positions are computed from the files' actual sizes."""
     scan = lakescan.table(with_deletes).scan()
     path = local(files_of(with_deletes)[0])
     pq.write_table(pq.read_table(path), path, compression="none", write_statistics=False)
@@ -337,7 +337,7 @@ def test_sizes_in_metadata_may_be_stale(spark, with_deletes: str) -> None:
 
 
 def test_a_file_that_spark_would_skip_is_read_through_arrow(spark, tmp_path: Path) -> None:
-    """Spark leaves hidden files out without a word, and takes brackets for a pattern."""
+    """Spark silently skips hidden files, and reads brackets as a pattern."""
     fields = [{"id": 1, "name": "n", "required": False, "type": "long"}]
     schema = pa.schema([pa.field("n", pa.int64(), metadata={"PARQUET:field_id": "1"})])
     location = write_table(tmp_path / "t", fields, [pa.table([[n]], schema=schema) for n in range(3)])
@@ -382,7 +382,7 @@ def test_large_position_delete_files_are_decoded_by_spark_in_pieces(
 
 
 def test_lanes_of_one_scan_are_one_frame(spark, shop) -> None:
-    """Explain says which lane is taken."""
+    """`explain` reports which lane is used."""
     scan = lakescan.table(shop.orders).scan()
     text = lakescan.spark.explain(scan)
     assert "files in the native lane" in text
@@ -468,7 +468,7 @@ def test_more_than_ten_thousand_files_are_read_by_spark_unless_they_are_small(
 
 
 def logged(folder: Path, files: list[tuple[str, int]]) -> str:
-    """A Delta table whose log names files of some sizes; there are no such files."""
+    """Make a Delta table whose log names files with given sizes; the files do not exist."""
     field = {"name": "id", "type": "long", "nullable": True, "metadata": {}}
     schema = json.dumps({"type": "struct", "fields": [field]})
     actions: list[dict[str, Any]] = [
@@ -531,7 +531,7 @@ def test_structs_at_any_depth_and_conditions_on_their_members(spark, tmp_path: P
 
 
 def test_structs_whose_members_come_and_go(spark, tmp_path: Path) -> None:
-    """A struct of new members only is a struct of nulls in old files, not null."""
+    """A struct with only new members is a struct of nulls in old files, not null."""
     from pyiceberg.types import DoubleType, IntegerType
 
     table = local_catalog(tmp_path).create_table("n.t", NESTED)
@@ -563,7 +563,7 @@ def test_structs_renamed_by_column_mapping(spark, tmp_path: Path, new: dict[str,
 
 
 def mapped_by_name(log: str, new: dict[str, str]) -> str:
-    """A commit whose columns are called otherwise than in its files."""
+    """Return a commit whose columns have other names in its files."""
 
     def renamed(field: dict[str, Any], number: int) -> dict[str, Any]:
         mapping = {"delta.columnMapping.physicalName": field["name"], "delta.columnMapping.id": number}
@@ -601,7 +601,7 @@ def test_a_session_that_reads_new_members_as_null_structs_goes_through_arrow(spa
 
 @pytest.mark.parametrize("condition", ["x > 5", "s.x > 5", "s.in.y > 5"])
 def test_rows_with_nan_are_found_by_filters_of_the_frame(spark, tmp_path: Path, condition: str) -> None:
-    """Spark's own reader leaves their row groups out, by statistics without NaN."""
+    """Spark's own reader skips their row groups, by statistics without NaN."""
     write_deltalake(
         tmp_path / "t", nested_rows().select(["s"]).append_column("x", pa.array([1.0, math.nan, None, 2.0]))
     )
@@ -638,7 +638,7 @@ def test_deletes_in_another_spelling_and_files_that_are_listed_twice(spark, tmp_
 
 
 def by_spark(spark: Any, scan: lakescan.Scan, *, without: str | None = None) -> pa.Table:
-    """The rows that a query reads by Spark's own reader in a classic session, which are those of the Arrow lane."""
+    """Return the rows of Spark's own reader in a classic session, after comparing them with the Arrow lane's."""
     frame = scan.to_spark(spark)
     plan = frame._jdf.queryExecution().toString()
     assert ("BatchScan" in plan) == (without is not None)
@@ -650,7 +650,7 @@ def by_spark(spark: Any, scan: lakescan.Scan, *, without: str | None = None) -> 
 
 
 def test_the_partition_of_a_row_is_a_constant_of_its_file(spark, tmp_path: Path) -> None:
-    """A struct of the fields of all partition specs, null for those that the file's spec lacks."""
+    """A struct of the fields of all partition specs; fields that the file's spec lacks are null."""
     lakescan.spark.register(spark)
     lake = lakescan.catalog("partitionlanes", warehouse=str(tmp_path))
     lake.create_namespace("n")
@@ -715,7 +715,7 @@ def orc_values(kind: pa.DataType) -> list[Any]:
 
 
 def orc_table(folder: Path, types: dict[str, pa.DataType], names: dict[str, str], *more: pa.Table) -> str:
-    """An Iceberg table of ORC files: one with all columns under some names, and more."""
+    """Make an Iceberg table of ORC files: one with all columns under given names, and more."""
     fields = [{"id": n, "name": f"c{n}", "required": False, "type": kind} for n, kind in enumerate(types, 1)]
     arrow = [
         pa.field(names.get(f"c{n}", f"c{n}"), kind, metadata={"PARQUET:field_id": str(n)})
@@ -726,7 +726,7 @@ def orc_table(folder: Path, types: dict[str, pa.DataType], names: dict[str, str]
 
 
 def test_orc_files_are_read_by_sparks_orc_reader(spark, tmp_path: Path) -> None:
-    """Columns are found by their ids, whatever their names in a file, and filters find NaN."""
+    """Columns are found by id, whatever their names in a file, and filters find NaN."""
     lakescan.spark.register(spark)
     renamed = {"c1": "c2", "c2": "c1", "c5": "C6", "c6": "text"}
     one = pa.table([[5, 6]], schema=pa.schema([pa.field("c3", pa.int64(), metadata={"PARQUET:field_id": "1"})]))

@@ -1,4 +1,4 @@
-"""Files of Spark 2, and of LEGACY mode: every lane has the days and times that Spark has, with and without filters."""
+"""Files of Spark 2 and of LEGACY mode: every lane returns Spark's dates and times, also with filters."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ LEGACY_INT96 = {"org.apache.spark.version": "3.5.0", "org.apache.spark.legacyINT
 IN_BERLIN = LEGACY | {"org.apache.spark.legacyINT96": "", "org.apache.spark.timeZone": "Europe/Berlin"}
 TODAYS = {"org.apache.spark.version": "3.5.0"}
 DAY = 86_400_000_000
-# 0001-01-01, 1500-02-29, 1582-10-04 and 1582-10-15 by the Julian calendar, where it is one; 1969 to 1970.
+# 0001-01-01, 1500-02-29, 1582-10-04 and 1582-10-15, by the Julian calendar where it applies; 1969 to 1970.
 DAYS = [-719_164, -171_544 + 9, -141_428, -141_427, -1, 0, None]
 TIMES = [None if d is None else d * DAY + 7 for d in DAYS]
 
 
 def table_of(folder: Path, footer: dict[str, str], *, int96: bool = False) -> str:
-    """A Delta table of one file with such a footer, with statistics as Spark records them: of what is meant."""
+    """Make a Delta table of one file with this footer, and statistics of the intended values, as Spark records them."""
     days, times = pa.array(DAYS, pa.int32()).cast(pa.date32()), pa.array(TIMES, pa.int64())
     columns: dict[str, pa.Array] = {"k": pa.array(range(len(DAYS)), pa.int64()), "d": days}
     columns["t"] = times.cast(pa.timestamp("us", "UTC"))
@@ -63,7 +63,7 @@ def _field(name: str, type: Any) -> dict[str, Any]:
 
 
 def numbers(frame: Any) -> list[tuple[Any, ...]]:
-    """The rows as numbers of days and microseconds, which say what calendar was meant."""
+    """Return the rows as days and microseconds, which show the calendar used."""
     columns = ["k", F.unix_date("d"), F.unix_micros("t"), F.unix_date("s.d"), F.unix_micros("s.t")]
     rows = frame.select(*columns, F.unix_date(F.get("l", F.lit(0)))).collect()
     return sorted(tuple(row) for row in rows)
@@ -107,7 +107,7 @@ def test_the_calendar_is_sparks(spark, zone: str) -> None:
 
 
 def test_icebergs_files_are_read_as_icebergs_reader_does(spark, tmp_path: Path) -> None:
-    """It does not ask who wrote them; Spark's would, so that such files go through Arrow."""
+    """Iceberg's reader ignores the writer, Spark's does not; therefore such files use the Arrow lane."""
     field = pa.field("d", pa.date32(), metadata={"PARQUET:field_id": "1"})
     rows = pa.table([pa.array([-719_162, 0], pa.int32()).cast(pa.date32())], schema=pa.schema([field], SPARK_2))
     columns = [{"id": 1, "name": "d", "required": False, "type": "date"}]

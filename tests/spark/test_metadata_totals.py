@@ -1,4 +1,4 @@
-"""Counts, least and greatest values of all rows of a read come from metadata where that proves them."""
+"""Counts and extremes of all rows of a read come from metadata if it proves them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SCANS = ("FileScan", "BatchScan")
 
 
 def _is_known(frame: Any) -> bool:
-    """Whether no file is read."""
+    """Return whether no file is read."""
     plan = plan_of(frame).split("== Physical Plan ==")[1]
     return "metadata: " in plan and not any(each in plan for each in _SCANS)
 
@@ -67,7 +67,7 @@ def test_totals_of_whole_files_are_read_from_metadata(
     kind, name = numbers
     frames = [spark.read.format(kind).option("lane", lane).load(name) for lane in ("auto", "arrow")]
     mine, plain = (each.where(condition).selectExpr(*_split(text)) for each in frames)
-    # Delta has no counts of NaN, and keeps milliseconds of times.
+    # Delta has no NaN counts, and stores times in milliseconds.
     assert _is_known(mine) == (kind == "iceberg" or condition in _NOTHING or ("(x)" not in text and "(ts)" not in text))
     assert mine.collect() == plain.collect()
     assert mine.columns == plain.columns
@@ -142,7 +142,7 @@ def test_rows_that_are_deleted_by_vectors_are_not_counted(spark: Any, tmp_path: 
 
 
 def check_random_totals(spark: Any, folder: Path, seed: int, count: int) -> None:
-    """Compare totals of a random table with those of the rows by the Arrow lane."""
+    """Compare totals of a random table with those of the Arrow lane's rows."""
     some = random.Random(seed)
     kind = some.choice(["iceberg", "delta"])
     catalog = lakescan.catalog(f"totalled{seed}", warehouse=str(folder))

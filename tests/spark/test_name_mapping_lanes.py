@@ -1,4 +1,4 @@
-"""Files without field ids are read by Spark by the names of their own columns, with the rows of the Arrow lane."""
+"""Spark reads files without field ids by their own column names, with the same rows as the Arrow lane."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def mapped(folder: Path, fields: list[dict[str, Any]], mapping: list[dict[str, A
 
 
 def in_both_lanes(spark: SparkSession, scan: lakescan.Scan) -> pa.Table:
-    """The rows, which are read by Spark alone and are those of the Arrow lane; planned at once and in a query."""
+    """Return the rows read by Spark alone, planned eagerly and in a query; they equal the Arrow lane's."""
     expected = scan.options(lane="arrow").to_spark(spark).toArrow()
     assert differences(scan.options(lane="native").to_spark(spark).toArrow(), expected) == ""
     assert differences(scan.to_spark(spark).toArrow(), expected) == ""
@@ -73,14 +73,14 @@ def in_both_lanes(spark: SparkSession, scan: lakescan.Scan) -> pa.Table:
 
 
 def reasons(location: str, spark: SparkSession | None = None) -> tuple[int, list[str]]:
-    """The number of files that Spark reads, and the reasons of the others."""
+    """Return the number of files that Spark reads, and the reasons for the others."""
     spec = lakescan.table(location).scan().spec
     found = choose_lanes(spec, spec.plan(), spark, looks_up=False)
     return int(found.native.sum()), sorted(found.reasons)
 
 
 def test_a_table_may_have_files_with_ids_and_files_with_other_names(spark: SparkSession, tmp_path: Path) -> None:
-    """A name that the mapping gives, or one of several; a name that it does not; another column of a former name."""
+    """Names in the mapping, one of several; a name not in the mapping; another column under a former name."""
     fields = [field(1, "id", "long"), field(2, "s", "string"), field(3, "x", "double")]
     mapping = [named(1, "id", "key"), named(2, "s"), named(3, "x"), named(None, "nothing")]
     location = mapped(
@@ -116,7 +116,7 @@ def test_the_first_of_two_columns_of_one_field_counts(spark: SparkSession, tmp_p
 def test_columns_of_a_file_that_differ_only_in_case_are_left_to_the_arrow_lane(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark refuses them, unless the session is case-sensitive."""
+    """Spark refuses them unless the session is case-sensitive."""
     fields, mapping = [field(1, "id", "long")], [named(1, "id")]
     location = mapped(tmp_path, fields, mapping, pa.table({"ID": [1], "id": [2]}))
     assert lakescan.table(location).scan().to_spark(spark).toArrow()["id"].to_pylist() == [2]
@@ -126,7 +126,7 @@ def test_columns_of_a_file_that_differ_only_in_case_are_left_to_the_arrow_lane(
 def test_members_of_structs_have_the_names_that_the_mapping_gives_within_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """At any depth, in lists and maps too; members of other names are missing, and a struct of such is not null."""
+    """At any depth, also in lists and maps. Unmapped members are missing; a struct of only such members is not null."""
     inner = struct(field(3, "a", "long"), field(4, "b", "string"))
     array = {"type": "list", "element-id": 5, "element": inner_with(6, 7), "element-required": False}
     entries = {"type": "map", "key-id": 8, "key": "string", "value-id": 9, "value": inner_with(10, 11)}
@@ -221,7 +221,7 @@ def test_only_types_that_both_readers_read_alike(
 @pytest.mark.parametrize("kind", ["timestamptz", "timestamp"])
 @pytest.mark.parametrize("converts", ["true", "false"])
 def test_timestamps_of_96_bits(spark: SparkSession, tmp_path: Path, kind: str, converts: str) -> None:
-    """Impala's and Hive's. A session may convert them, which Iceberg does not."""
+    """Written by Impala and Hive. A session may convert them, which Iceberg does not."""
     location = mapped(tmp_path, [field(1, "x", kind)], [named(1, "x")], pa.table({"x": [1, 2, 3]}))
     values = [dt.datetime(1700, 1, 1, 12, 0, 0, 1), dt.datetime(2024, 3, 31, 2, 30), None]
     [path] = (tmp_path / "t" / "data").iterdir()
@@ -236,7 +236,7 @@ def test_timestamps_of_96_bits(spark: SparkSession, tmp_path: Path, kind: str, c
 
 
 def test_dates_that_spark_would_rebase_are_left_to_the_arrow_lane(spark: SparkSession, tmp_path: Path) -> None:
-    """Those of Spark 2, which Iceberg does not rebase; other columns of such a file are read by Spark."""
+    """Dates of Spark 2, which Iceberg does not rebase. Spark reads the other columns of such a file."""
     fields, mapping = [field(1, "id", "long"), field(2, "d", "date")], [named(1, "id"), named(2, "d")]
     rows = pa.table({"id": [1], "d": pa.array([-700_000], pa.int32()).cast(pa.date32())})
     location = mapped(
@@ -249,7 +249,7 @@ def test_dates_that_spark_would_rebase_are_left_to_the_arrow_lane(spark: SparkSe
 
 
 def test_lists_in_another_form_are_left_to_the_arrow_lane(spark: SparkSession, tmp_path: Path) -> None:
-    """Lists of two levels, as old writers have them; Spark's own option writes them."""
+    """Two-level lists of old writers; an option of Spark writes them."""
     array = {"type": "list", "element-id": 1, "element": "int", "element-required": False}
     mapping = [named(3, "id"), named(2, "xs", fields=[named(1, "element")])]
     rows = pa.table({"id": [1], "xs": pa.array([[1, 2]], pa.list_(pa.int32()))})
@@ -269,7 +269,7 @@ def test_lists_in_another_form_are_left_to_the_arrow_lane(spark: SparkSession, t
 def test_the_number_of_footers_that_are_read_is_limited(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`explain` has the limit; the other files are read by the Arrow lane."""
+    """`explain` shows the limit; the Arrow lane reads the remaining files."""
     monkeypatch.setattr(native_lanes, "_MOST_MAPPED", 2)
     files = [pa.table({"id": [n]}) for n in range(4)]
     location = mapped(tmp_path, [field(1, "id", "long")], [named(1, "id")], *files)
@@ -285,12 +285,12 @@ def test_files_of_many_names_are_read_in_a_limited_number_of_groups(
     monkeypatch.setattr(native_lanes, "_MOST_LAYOUTS", 2)
     names = [f"n{n}" for n in range(4)]
     location = mapped(tmp_path, [field(1, "id", "long")], [named(1, *names)], *(pa.table({n: [1]}) for n in names))
-    assert reasons(location) == (2, ["it has other column names than 2 groups of files"])
+    assert reasons(location) == (2, ["its column names differ from those of the first 2 groups of files"])
     assert lakescan.table(location).scan().to_spark(spark).count() == 4
 
 
 def test_hive_partitions_and_deletes_of_added_files(spark: SparkSession, tmp_path: Path) -> None:
-    """Partition values are in the table's metadata alone; deletes refer to such files by position."""
+    """Partition values are only in the table's metadata; deletes refer to such files by position."""
     lake = lakescan.catalog("mappedhive", warehouse=str(tmp_path / "w"))
     lake.create_namespace("n")
     properties = {"write.delete.mode": "merge-on-read", "write.update.mode": "merge-on-read"}
@@ -315,7 +315,7 @@ def test_hive_partitions_and_deletes_of_added_files(spark: SparkSession, tmp_pat
 
 
 def test_structs_that_were_renamed_are_found_by_the_names_that_files_have(spark: SparkSession, tmp_path: Path) -> None:
-    """Also members that were renamed, and columns that swapped their names; filters are pushed into files."""
+    """Also renamed members, and columns that swapped names; filters are pushed into files."""
     lake = lakescan.catalog("renamedstructs", warehouse=str(tmp_path))
     lake.create_namespace("n")
     lake.create_table("n.t", "id BIGINT, s STRUCT<a: BIGINT, x: DOUBLE>, o STRUCT<a: BIGINT>, xs ARRAY<STRUCT<a: INT>>")
@@ -372,7 +372,7 @@ def _values(some: random.Random, kind: pa.DataType, count: int) -> list[Any]:
 
 
 def _random_table(some: random.Random, folder: Path) -> tuple[str, list[str]]:
-    """A table of random columns, a random mapping, and files with and without ids, under random names; conditions."""
+    """Make a table of random columns and mapping, with and without ids in files; return it with conditions."""
     letters = ["a", "b", "c", "d", "e"][: some.randint(2, 5)]
     fields: list[dict[str, Any]] = []
     mapping: list[dict[str, Any]] = []
@@ -434,7 +434,7 @@ def _random_table(some: random.Random, folder: Path) -> tuple[str, list[str]]:
 
 
 def _with_ids(arrow: pa.Field, each: dict[str, Any]) -> pa.Field:
-    """The field with the ids of the table's field, at all depths."""
+    """Return the field with the ids of the table's field, at all depths."""
     own = {"PARQUET:field_id": str(each["id"])}
     kind, wanted = arrow.type, each["type"]
     if pa.types.is_list(kind):
@@ -464,7 +464,7 @@ def _rows(frame: Any) -> pa.Table | str:
 
 
 def check_random_mappings(spark: SparkSession, folder: Path, seed: int, count: int) -> int:
-    """Compare random tables by both lanes; return how many files without field ids Spark read."""
+    """Compare random tables in both lanes; return how many files without field ids Spark read."""
     some, found = random.Random(seed), 0
     for number in range(count):
         location, conditions = _random_table(some, folder / str(number))

@@ -1,4 +1,4 @@
-"""Columns with dots in their names, in frames that workers write: PySpark takes these for members of structs."""
+"""Column names with dots in frames that workers write: PySpark reads such names as struct members."""
 
 from __future__ import annotations
 

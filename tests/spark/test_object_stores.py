@@ -1,7 +1,7 @@
-"""Object stores on Spark: the native lane where the session's Spark reads the same objects, and nowhere else.
+"""Object stores on Spark: the native lane is used only if the session's Spark reads the same objects.
 
-The store speaks S3 and serves a folder as every bucket. Spark has no JAR for S3 here: a filesystem of Hadoop's own is
-registered as `s3a`, which shows the same folder. `interop/test_s3a.py` has the real one.
+The store implements S3 and serves one folder as every bucket. Spark has no S3 JAR here: one of Hadoop's own filesystems
+is registered as `s3a` over the same folder. `tests/spark/test_s3a.py` uses the real client.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ KEY, SECRET = "some-access-key", "some-secret-key"
 
 @dataclass(frozen=True)
 class Lake:
-    """A folder, the bucket that it is, and how lakescan reaches it."""
+    """A folder, the bucket that serves it, and the options with which lakescan reaches it."""
 
     spark: Any
     folder: Path
@@ -47,7 +47,7 @@ class Lake:
     options: dict[str, str]
 
     def scan(self, path: str, **more: Any) -> lakescan.Scan:
-        """A table of the folder, read from the bucket."""
+        """Scan a table of the folder, read from the bucket."""
         there = f"s3://{self.bucket}"
         moved = {f"file://{self.folder}": there, str(self.folder): there}
         arguments = {"storage_options": self.options, "relocate": moved, **more}
@@ -66,7 +66,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]
 
 @pytest.fixture
 def lake(spark, store: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
-    """A bucket of its own, which Spark has not seen, in a session with the settings of its store."""
+    """Make a new bucket, in a session with the settings of its store."""
     monkeypatch.setattr(lanes, "LEAST_IN_STORES", 0)
     folder, endpoint = store
     bucket = f"b{uuid.uuid4().hex[:8]}"
@@ -91,7 +91,7 @@ def lake(spark, store: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def native(lake: Lake, scan: lakescan.Scan) -> pa.Table:
-    """The rows by the native lane alone, which are those of the Arrow lane and of this process."""
+    """Return the rows of the native lane, after comparing them with the Arrow lane's and in-process rows."""
     frame = scan.options(lane="native").to_spark(lake.spark)
     plan = frame._jdf.queryExecution().toString()
     assert f"s3a://{lake.bucket}" in plan
@@ -104,7 +104,7 @@ def native(lake: Lake, scan: lakescan.Scan) -> pa.Table:
 
 @pytest.fixture
 def numbers(lake: Lake) -> Any:
-    """An Iceberg table of the numbers 0 to 249 in two files."""
+    """Make an Iceberg table of the numbers 0 to 249 in two files."""
     table = local_catalog(lake.folder / lake.bucket).create_table("n.t", pa.schema({"n": pa.int64(), "s": pa.string()}))
     for low, high in ((0, 100), (100, 250)):
         table.append(pa.table({"n": range(low, high), "s": [f"s{i % 7}" for i in range(low, high)]}))
@@ -112,7 +112,7 @@ def numbers(lake: Lake) -> Any:
 
 
 def files_of(location: str) -> list[str]:
-    """The data files of the table in the folder, by their first number."""
+    """Return the table's data files in the folder, by their first number."""
     plan = lakescan.table(location).scan().where("n >= 0").plan()
     lowest = [row["n"]["lower"] for row in plan.column_stats.to_pylist()]
     return [path for _, path in sorted(zip(lowest, plan.files["path"].to_pylist(), strict=True))]
@@ -134,7 +134,7 @@ def test_deletes_of_all_kinds(lake: Lake, numbers: Any) -> None:
 
 
 def test_objects_of_one_size_are_told_apart_by_their_keys(lake: Lake) -> None:
-    """Keys are not encoded, but paths of Spark are."""
+    """Keys are not URL-encoded, but Spark's paths are."""
     folder = lake.folder / lake.bucket / "a b+é"
     for start in (10, 20, 30):
         write_deltalake(folder, pa.table({"n": range(start, start + 5)}), mode="append")
@@ -151,7 +151,7 @@ OTHERS = ["f:1", "10.x:2", "a\tb"]
 
 
 def test_names_of_objects_are_literal(lake: Lake) -> None:
-    """Spark's reader is given the files by their names; each has deletes, which are found by its name."""
+    """Spark's reader gets the files by name; each has deletes, which are found by its name."""
     folder = lake.folder / lake.bucket / "t"
     write_deltalake(folder, pa.table({"n": [0, 0]}))
     names, adds = [*NATIVE, *OTHERS], []
@@ -197,7 +197,7 @@ def test_spark_is_asked_once(lake: Lake, numbers: Any, monkeypatch: pytest.Monke
 def test_a_session_without_the_settings_of_the_options_goes_through_arrow(
     lake: Lake, numbers: Any, name: str, value: str | None
 ) -> None:
-    """No value is shown."""
+    """The reason shows no value."""
     if value is None:
         lake.spark.conf.unset(name)
     else:
@@ -215,7 +215,7 @@ def test_a_session_without_the_settings_of_the_options_goes_through_arrow(
 
 
 def test_a_store_with_other_objects_under_the_same_names_is_not_read(lake: Lake, numbers: Any, tmp_path: Path) -> None:
-    """The settings are the same as far as they are known, but what Spark finds there is not."""
+    """The visible settings agree, but Spark finds other objects."""
     (tmp_path / lake.bucket).mkdir()
     link = f"fs.viewfs.mounttable.{lake.bucket}.link./{lake.bucket}"
     lake.spark.conf.set(link, f"file://{tmp_path}/{lake.bucket}")
@@ -252,7 +252,7 @@ def test_a_store_that_does_not_answer_goes_through_arrow(
 def test_requests_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[tuple[str, int]], count: int, reason: str | None
 ) -> None:
-    """Spark asks three times for each file, and once for each bucket."""
+    """Spark makes three requests per file and one per bucket."""
     monkeypatch.setattr(lanes, "root_for_spark", lambda *_, **_more: ("s3a://b", ""))
     scan = lakescan.table(logged(tmp_path, files)).scan().spec
     session: Any = object()
@@ -267,10 +267,10 @@ def test_without_a_session_there_is_no_filesystem(tmp_path: Path) -> None:
 
 
 def test_spark_is_not_asked_for_a_small_table(tmp_path: Path) -> None:
-    """Unless it is asked for by name."""
+    """Unless the native lane is requested explicitly."""
     scan = lakescan.table(logged(tmp_path, [("s3://b/x.parquet", 2**28 - 1)])).scan()
-    session: Any = object()  # which cannot be asked
+    session: Any = object()  # which would fail if it were used
     found = lanes.choose_lanes(scan.spec, scan.spec.plan(), session)
-    assert "are read sooner by Arrow" in next(iter(found.reasons))
+    assert "are read faster by Arrow" in next(iter(found.reasons))
     by_name = scan.options(lane="native").spec
     assert "there is no session" in next(iter(lanes.choose_lanes(by_name, by_name.plan(), None).reasons))

@@ -1,4 +1,4 @@
-"""A frame is of one state of its table for its whole life, and whole however often it was filtered before."""
+"""A frame reads one state of its table for its whole life, and stays complete however often it was filtered."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.spark
 
 ROWS = pa.table({"id": range(10), "part": ["a", "b"] * 5})
 MORE = pa.table({"id": range(100, 105), "part": ["a"] * 5})
-# How a frame comes about, and whether the session pushes filters into Python data sources.
+# Ways to make a frame, and whether the session pushes filters into Python data sources.
 LANES = [("source", "false"), ("source", "true"), ("view", "true"), ("native", "true"), ("arrow", "true")]
 
 
 @pytest.fixture(params=["iceberg", "delta"])
 def table(tmp_path: Path, request: pytest.FixtureRequest) -> str:
-    """A table of ten rows in two partitions."""
+    """Make a table of ten rows in two partitions."""
     path = str(tmp_path / "t")
     if request.param == "iceberg":
         lakescan.catalog("states", warehouse=str(tmp_path / "warehouse")).create_namespace("db")
@@ -35,7 +35,7 @@ def table(tmp_path: Path, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def session(spark, table: str) -> Iterator[Any]:
-    """The session, in which the table's catalog is known; with filter pushdown on, as users may have set it."""
+    """The session with the table's catalog registered and filter pushdown on, as users may set it."""
     spark.conf.set(PUSHDOWN, "true")
     lakescan.spark.register(spark)
     yield spark
@@ -43,7 +43,7 @@ def session(spark, table: str) -> Iterator[Any]:
 
 
 def frame_of(spark: Any, table: str, lane: str) -> Any:
-    """All rows of the table as it is now."""
+    """Return all current rows of the table."""
     if lane == "source":
         return spark.read.format(lakescan.table(table).format).load(table)
     if lane == "view":
@@ -53,7 +53,7 @@ def frame_of(spark: Any, table: str, lane: str) -> Any:
 
 
 def answers(frame: Any) -> list[int]:
-    """Counts of queries that read the frame whole, filtered, and both together: of the ten rows, `EXPECTED`."""
+    """Return counts of queries over the whole frame, filtered, and both together: `EXPECTED` for the ten rows."""
     part = frame.where("part = 'a'")
     return [
         frame.count(),
@@ -107,7 +107,7 @@ def test_two_frames_of_one_table_are_each_of_their_own_state(session, table: str
 
 
 def test_a_schema_that_a_user_gives_leaves_the_state_to_the_first_query(session, table: str) -> None:
-    """Spark does not ask a source that is told its columns before it plans a query."""
+    """With a given schema, Spark does not call the source before it plans a query."""
     frame = session.read.format("lakescan").schema("part string, id long").load(table)
     assert answers(frame) == EXPECTED
     lakescan.table(table).append(MORE)
@@ -124,7 +124,7 @@ def test_a_frame_of_a_metadata_table_is_of_one_state(session, table: str, name: 
 
 
 def test_what_selects_a_state_selects_it_once(session, table: str) -> None:
-    """A time that is not over yet, as `latest` would be."""
+    """With a time in the future, which acts as `latest`."""
     frame = session.read.format("lakescan").option("timestampAsOf", newest_time(table)).load(table)
     assert answers(frame) == EXPECTED
 
@@ -136,7 +136,7 @@ def newest_time(table: str) -> str:
 
 
 def test_pushdown_is_refused_where_spark_keeps_what_was_pushed(spark) -> None:
-    """So do all Sparks that are supported. The setting is as it was then."""
+    """All supported Spark versions keep it. The refusal restores the setting."""
     spark.conf.set(PUSHDOWN, "true")
     try:
         assert keeps_filters(spark)

@@ -1,4 +1,4 @@
-"""Partitions of the data source: the read context goes to the tasks once, not with each partition."""
+"""Partitions of the data source: the read context is sent to the tasks once, not with each partition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = 400
 
 @pytest.fixture
 def wide(tmp_path: Path) -> str:
-    """A table of 400 columns in six files."""
+    """Make a table of 400 columns in six files."""
     path = str(tmp_path / "wide")
     for n in range(6):
         rows = {f"column_{i}": pa.array([n], pa.int64()) for i in range(COLUMNS)}

@@ -24,7 +24,7 @@ def _orders(*ids: int) -> pa.Table:
 
 
 def _run(folder: Path) -> str:
-    """The output of one run. Its exit code is 1 on PySpark 4.3 even if it is completed: see docs/pipelines.md."""
+    """Run once and return the output. PySpark 4.3 may exit with 1 after success: see docs/guides/pipelines.md."""
     project = folder / "project"
     if not project.exists():
         shutil.copytree(PROJECT, project)

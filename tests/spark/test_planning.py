@@ -1,4 +1,4 @@
-"""Planning on Spark: the same plan, and its rows read as one data frame."""
+"""Planning on Spark gives the same plan as in process, and its rows can be read as one data frame."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def plan_of(frame) -> str:
 
 
 def test_little_metadata_is_planned_here(spark, shop) -> None:
-    """The executor is only asked for what is worth a job."""
-    executor = lakescan.spark.SparkExecutor(None)  # it would fail if it were asked
+    """The executor is used only if the metadata is worth a job."""
+    executor = lakescan.spark.SparkExecutor(None)  # it would fail if it were used
     plan = lakescan.table(shop.orders).scan().plan_with(executor).plan()
     assert len(plan.table) > 0
 

@@ -19,7 +19,7 @@ local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
 @pytest.fixture
 def source(spark: Any, tmp_path: Path) -> Iterator[str]:
-    """A table of the session catalog, in three partitions whose names have characters that folders escape."""
+    """A table of the session catalog in three partitions, whose names must be escaped in folder names."""
     folder = tmp_path / "with space" / "source"
     columns = "id BIGINT COMMENT 'the id', price DECIMAL(9, 2), at TIMESTAMP, `p%` STRING, n INT"
     spark.sql(
@@ -53,7 +53,7 @@ def test_a_table_of_sparks_own_catalog_becomes_one_of_iceberg(spark: Any, local:
 
 
 def test_files_that_spark_does_not_read_are_not_taken(spark: Any, local: lakescan.Catalog, source: str) -> None:
-    """A partition that was dropped from the catalog has files in the folder still, as the table is external."""
+    """The table is external, so a partition dropped from the catalog still has files in the folder."""
     spark.sql("ALTER TABLE default.snapped DROP PARTITION (`p%` = 'a b/c', n = 1)")
     spark.sql("CREATE TABLE default.empty_one (id BIGINT) USING parquet")
     try:
@@ -108,7 +108,7 @@ def test_sources_whose_files_are_not_the_rows_are_refused(
 
 
 def test_statistics_and_paths_are_computed_by_workers(spark: Any, local: lakescan.Catalog, tmp_path: Path) -> None:
-    """The same as by threads of this process."""
+    """With the same results as by threads of this process."""
     table = local.create_table(
         "db.t", "id BIGINT, part STRING", partition_by=("part",), properties={"write.delete.mode": "merge-on-read"}
     )

@@ -1,4 +1,4 @@
-"""What is recorded as Spark's answer is Spark's answer; see `tests/statements/select/recorded`."""
+"""Answers recorded as Spark's are Spark's answers; see `tests/statements/select/recorded`."""
 
 from __future__ import annotations
 

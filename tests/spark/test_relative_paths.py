@@ -1,4 +1,4 @@
-"""Tables that are named by a relative path are read on Spark, whose own paths are URIs."""
+"""Tables named by a relative path are read on Spark, whose own paths are URIs."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _rows(some: random.Random, first: int, count: int, schema: pa.Schema) -> pa.
 
 
 def _make_table(catalog: Any, name: str, kind: str, some: random.Random) -> None:
-    """Make a table of several files that was changed in several ways."""
+    """Make a table of several files and change it in several ways."""
     property, values = _TYPES[kind]
     version = some.choice(values)
     properties = {property: version}
@@ -227,7 +227,7 @@ def _difference(mine: Counter[str] | str, plain: Counter[str] | str) -> str:
 
 @pytest.fixture
 def settings(spark: Any) -> Iterator[Any]:
-    """Sets settings of the session for one test."""
+    """Return a function that sets session settings for one test."""
     before: dict[str, Any] = {}
 
     def put(name: str, value: str) -> None:
@@ -240,7 +240,7 @@ def settings(spark: Any) -> Iterator[Any]:
 
 
 def check_random_queries(spark: Any, folder: Path, seed: int, count: int) -> None:
-    """Compare queries over a random table with those over its rows by the Arrow lane."""
+    """Compare queries over a random table with those over the Arrow lane's rows."""
     some = random.Random(seed)
     kind = some.choice(["iceberg", "delta"])
     catalog = lakescan.catalog(f"replaced{seed}", warehouse=str(folder))
@@ -274,7 +274,7 @@ def test_random_queries_over_random_tables_have_the_rows_of_the_arrow_lane(
 
 @pytest.fixture(scope="module", params=["iceberg", "delta"])
 def numbers(request: Any, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A format, and a table of four files of 100 rows: of two files, every tenth row is deleted."""
+    """A format, and a table of four files of 100 rows; in two files, every tenth row is deleted."""
     kind = request.param
     catalog = lakescan.catalog(f"numbers{kind}", warehouse=str(tmp_path_factory.mktemp("numbers")))
     catalog.create_namespace("n")
@@ -302,7 +302,7 @@ SECRETS = {"s3.secret-access-key": "PLANTED-key", "adls.account-key": "PLANTED-a
 
 
 def read_by(spark: Any, way: str, kind: str, name: str) -> Any:
-    """All rows of a table, by one of the ways to read it."""
+    """Return all rows of a table, by one of the ways to read it."""
     if way == "format":
         return spark.read.format(kind).load(name)
     if way == "view":
@@ -317,7 +317,7 @@ def read_by(spark: Any, way: str, kind: str, name: str) -> Any:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_to_read_makes_a_read_that_is_replaced(spark: Any, numbers: tuple[str, str], way: str) -> None:
-    """Filters, columns and limits that come later choose the files and the columns of each query."""
+    """Later filters, columns and limits select the files and columns of each query."""
     from pyspark.sql import functions as F
 
     kind, name = numbers
@@ -339,7 +339,7 @@ def test_every_way_to_read_makes_a_read_that_is_replaced(spark: Any, numbers: tu
 
 @pytest.fixture
 def secret_numbers(numbers: tuple[str, str]) -> tuple[str, str]:
-    """The table `numbers`, in a catalog whose properties have secrets."""
+    """The table `numbers`, in a catalog whose properties contain secrets."""
     kind, name = numbers
     lakescan.catalog(f"numbers{kind}", **{**configuration(f"numbers{kind}"), **SECRETS})
     assert lakescan.table(name).scan().spec.storage.has_secrets
@@ -353,7 +353,7 @@ OWN_WAYS = ("table", "read", "scan", "sql")
 def test_filters_that_come_later_choose_the_files_where_the_storage_has_secrets(
     spark: Any, secret_numbers: tuple[str, str], way: str
 ) -> None:
-    """The options of such a read are a number, and the secrets are in no text of Spark's."""
+    """The options of such a read are only a number, and Spark's texts contain no secrets."""
     kind, name = secret_numbers
     frame = read_by(spark, way, kind, name)
     point = frame.where("id = 7").select("s")
@@ -369,7 +369,7 @@ def test_filters_that_come_later_choose_the_files_where_the_storage_has_secrets(
     for text in (explained, plan_of(frame), plan_of(point), read.toJSON(), read.treeString(), str(read.options())):
         assert "PLANTED" not in text
     assert list(read.options().keySet()) == ["scan"]
-    with pytest.raises(Exception, match="needs a path"):  # no source stays behind that has the scan
+    with pytest.raises(Exception, match="needs a path"):  # no source with the scan is left
         spark.read.format("lakescan").load()
 
 
@@ -377,7 +377,7 @@ def test_filters_that_come_later_choose_the_files_where_the_storage_has_secrets(
 def test_the_arrow_lane_has_the_secrets_of_a_frame(
     spark: Any, secret_numbers: tuple[str, str], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A read that is not replaced is read by its data source, with the scan of the frame."""
+    """A read that is not replaced uses its data source, with the scan of the frame."""
     kind, name = secret_numbers
     frame = read_by(spark, way, kind, name)
     expected = lakescan.table(name).scan().to_arrow()
@@ -397,7 +397,7 @@ def test_the_arrow_lane_has_the_secrets_of_a_frame(
 def test_frames_of_secrets_stay_apart_and_at_their_snapshots(
     spark: Any, tmp_path: Path, format: str, lane: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when lakescan has forgotten the frames, in both lanes, and in a session of its own."""
+    """Also after lakescan has evicted the frames, in both lanes and in another session."""
     made = []
     for folder in ("a", "b"):
         catalog = lakescan.catalog(f"secretsof{folder}", warehouse=str(tmp_path / folder), **SECRETS)
@@ -458,7 +458,7 @@ def test_every_way_to_read_stays_at_its_snapshot(spark: Any, tmp_path: Path, way
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_missing_file_is_lakescans_own_error_of_the_query(spark: Any, tmp_path: Path, way: str) -> None:
-    """Errors while a query is planned have lakescan's class, and that of PySpark for data sources."""
+    """Planning errors of a query have lakescan's class, and PySpark's class for data source errors."""
     from pyspark.errors import AnalysisException
 
     catalog = lakescan.catalog("missingfiles", warehouse=str(tmp_path))
@@ -480,7 +480,7 @@ def test_a_missing_file_is_lakescans_own_error_of_the_query(spark: Any, tmp_path
 def test_a_missing_file_that_spark_finds_first_is_lakescans_own_error(
     spark: Any, tmp_path: Path, settings: Any, ignored: str
 ) -> None:
-    """Nothing looks data files up before Spark's reader opens them. Files of others are left to Spark's own error."""
+    """Data files are not looked up before Spark's reader opens them. Errors for foreign files stay Spark's own."""
     from pyspark.errors import PySparkException
 
     catalog = lakescan.catalog("goneparts", warehouse=str(tmp_path / "lake"))
@@ -567,7 +567,7 @@ def test_an_instant_of_the_hour_that_clocks_repeat_is_itself(
     settings("spark.sql.session.timeZone", "Europe/Berlin")
     catalog = lakescan.catalog(f"clocks{kind}", warehouse=str(tmp_path))
     catalog.create_namespace("n")
-    second = dt.datetime(2024, 10, 27, 1, 30, tzinfo=dt.UTC)  # 02:30 for the second time
+    second = dt.datetime(2024, 10, 27, 1, 30, tzinfo=dt.UTC)  # the second 02:30 of that day
     catalog.create_table("n.t", "ts TIMESTAMP", format=kind).append(
         pa.table({"ts": pa.array([second], pa.timestamp("us", "UTC"))})
     )
@@ -664,7 +664,7 @@ def test_a_function_of_the_user_is_not_taken_for_sparks(spark: Any, numbers: tup
 def test_a_temporary_function_under_the_name_of_sparks_has_the_meaning_that_spark_gives_it(
     spark: Any, numbers: tuple[str, str]
 ) -> None:
-    """Spark 4.3 takes its own function, older ones that of the session."""
+    """Spark 4.3 uses the built-in function, older versions use the session's."""
     kind, name = numbers
     other = spark.newSession()
     other.udf.register("startswith", lambda text, prefix: True, "boolean")
@@ -794,7 +794,7 @@ def test_the_arrow_lane_reads_the_files_and_columns_that_a_query_needs(spark: An
 
 
 def test_rows_are_counted_in_both_lanes(spark: Any, tmp_path: Path) -> None:
-    """A query that needs no column counts the rows of files that only the Arrow lane reads, too."""
+    """A query without columns also counts the rows of files that only the Arrow lane reads."""
     from tests.support import manifests
 
     schema = pa.schema([pa.field("n", pa.int64(), metadata={"PARQUET:field_id": "1"})])
@@ -810,7 +810,7 @@ def test_rows_are_counted_in_both_lanes(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("vectorized", ["true", "false"])
 def test_columns_and_members_are_found_by_field_id(spark: Any, tmp_path: Path, settings: Any, vectorized: str) -> None:
-    """By both readers that Spark has, whatever the session's setting for field ids was."""
+    """With both of Spark's readers, whatever the session's setting for field ids."""
     settings("spark.sql.parquet.fieldId.read.enabled", "false")
     settings("spark.sql.parquet.enableVectorizedReader", vectorized)
     catalog = lakescan.catalog(f"renamedreads{vectorized}", warehouse=str(tmp_path))
@@ -826,7 +826,7 @@ def test_columns_and_members_are_found_by_field_id(spark: Any, tmp_path: Path, s
 
 
 def test_names_of_files_are_literal(spark: Any, tmp_path: Path) -> None:
-    """Spark would skip hidden files, and take others for patterns, if it looked paths up."""
+    """If Spark looked paths up, it would skip hidden files and treat other names as patterns."""
     ids = pa.schema([pa.field("n", pa.int64(), metadata={"PARQUET:field_id": "1"})])
     fields = [{"id": 1, "name": "n", "required": False, "type": "long"}]
     names = ["_0", ".1", "[2]", "f{3,4}", "f*4", "f?5", "f 6", "f%207", "f+8", "f#9", "é"]
@@ -878,10 +878,9 @@ def test_data_files_where_no_filesystem_is_known_are_an_error_that_names_them(sp
 def test_all_rows_are_read_whatever_size_the_metadata_records(
     spark: Any, tmp_path: Path, settings: Any, recorded: str, vectorized: str
 ) -> None:
-    """Spark splits files by their recorded sizes, and chooses row groups by the places of their middles.
+    """Spark splits files by their recorded sizes, and assigns row groups to splits by their midpoints.
 
-    The last split has no end. Sizes are looked up where Spark makes its own scan, and where a query shows how long a
-    split is.
+    The last split has no end. Sizes are looked up if Spark makes its own scan, or if a query shows a split's length.
     """
     settings("spark.sql.parquet.enableVectorizedReader", vectorized)
     settings("spark.sql.files.maxPartitionBytes", "1k")
@@ -922,7 +921,7 @@ def test_all_rows_are_read_whatever_size_the_metadata_records(
 
 
 def rows_of_plain_scans(frame: Any) -> list[Any]:
-    """The first values of the rows, in order, by scans that Spark makes without lakescan's strategy."""
+    """Return the first values of the rows, in order, from scans that Spark makes without lakescan's strategy."""
     execution = frame._jdf.queryExecution()
     execution.optimizedPlan()
     experimental = execution.sparkSession().experimental()
@@ -938,7 +937,7 @@ def rows_of_plain_scans(frame: Any) -> list[Any]:
 
 
 def scans_of(frame: Any) -> list[str]:
-    """The names of the classes of the scans that Spark has made for a frame without joins."""
+    """Return the class names of the scans that Spark made for a frame without joins."""
     plan = frame._jdf.queryExecution().executedPlan()
     if plan.getClass().getSimpleName() == "AdaptiveSparkPlanExec":
         plan = plan.executedPlan()
@@ -964,7 +963,7 @@ def test_no_data_file_is_looked_up_before_it_is_read(
 
 
 def test_executors_need_no_class_that_the_driver_compiled(spark: Any, numbers: tuple[str, str], settings: Any) -> None:
-    """Operators above a scan are sent to executors with the scan in them."""
+    """Operators above a scan are sent to executors together with the scan."""
     settings("spark.sql.adaptive.enabled", "false")
     kind, name = numbers
     frame = spark.read.format(kind).load(name).where("id < 150")
@@ -988,7 +987,7 @@ def test_python_and_the_jvm_exchange_few_messages_for_a_plan(
     send = ClientServerConnection.send_command
 
     def counted(self: Any, command: str) -> Any:
-        if command.startswith("c"):  # a call; others free objects, whenever Python collects them
+        if command.startswith("c"):  # a call; other messages free objects when Python collects them
             sent.append(command)
         return send(self, command)
 

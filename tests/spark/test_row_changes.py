@@ -1,4 +1,4 @@
-"""DELETE, UPDATE, MERGE and upserts that Spark's workers run: the same results as in this process."""
+"""DELETE, UPDATE, MERGE and upserts run by Spark's workers: the same results as in process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ T = TableName(("t",))
 def table(request: pytest.FixtureRequest, local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch) -> lakescan.Table:
     """Rows 1 to 4 of three partitions, in several files, of each format, version and mode in turn.
 
-    Workers write deletes of larger tables, in a second stage.
+    Workers write the deletes of larger tables, in a second stage.
     """
     if "two stages" in request.param:
         monkeypatch.setattr("lakescan.spark.statements.dml._FEW_ROWS", 0)
@@ -50,7 +50,7 @@ def table(request: pytest.FixtureRequest, local: lakescan.Catalog, monkeypatch: 
 
 
 def change(spark: SparkSession, statement: Any) -> Any:
-    """Run a statement on the table as SQL on Spark does."""
+    """Run a statement on the table as Spark SQL does."""
     return now().changed_by({}, lambda target: dml.change(spark, target, statement, {}))
 
 
@@ -175,7 +175,7 @@ def test_changes_are_recorded_in_the_feed(spark: SparkSession, local: lakescan.C
 def test_a_table_has_the_rows_that_a_list_would_have(
     spark: SparkSession, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The law of histories in this process, with frames of Spark as sources."""
+    """The law of in-process statements, with Spark frames as sources."""
     plain: Callable[[Any], pa.Table] = laws.table_of
     monkeypatch.setattr(laws, "source_of", lambda found: spark.createDataFrame(plain(found)))
 
@@ -207,7 +207,7 @@ def test_times_are_in_the_sessions_zone(spark: SparkSession, local: lakescan.Cat
 def test_rows_that_are_only_deleted_need_no_partition(
     spark: SparkSession, local: lakescan.Catalog, format: str
 ) -> None:
-    """New rows are shuffled by a column that is required: those that go have no value in it."""
+    """New rows are shuffled by a required column. Deleted rows have no value in it."""
     maker(format, local)("id BIGINT NOT NULL, part STRING NOT NULL")
     now().append(rows((1, "a"), (2, "b"), (3, "c")))
     source = frame(spark, (1, None), (2, "x"), (9, "new"))

@@ -1,4 +1,4 @@
-"""Rows of Spark frames have Arrow's types, or are refused before anything is written."""
+"""Rows of Spark frames have Arrow types, or are refused before anything is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters that Spark has only when a query runs: values of the other side of a join prune files, with the same rows."""
+"""Runtime filters on Spark: values of the other join side prune files, with the same rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PARTITIONS = ("i", "s", "d", "b", "n", "ts", "tn", "x", "bucket(3, i)", "days(t
 
 
 def _make_partitioned(catalog: Any, name: str, kind: str, some: random.Random) -> None:
-    """Make a table whose partitions are identities, and in Iceberg change over time."""
+    """Make a table with identity partitions, which in Iceberg change over time."""
     version = some.choice(["1", "2", "3"])
     properties = {"format-version": version} if kind == "iceberg" else {"delta.enableDeletionVectors": "true"}
     if kind == "iceberg" and version != "1":
@@ -160,7 +160,7 @@ def _in(text: str, views: dict[str, str]) -> str:
 
 
 def check_random_joins(spark: Any, folder: Path, seed: int, count: int) -> None:
-    """Compare joins of random tables, and of a Parquet table, with those of the rows by the Arrow lane."""
+    """Compare joins of random tables, and of a Parquet table, with those of the Arrow lane's rows."""
     some = random.Random(seed)
     catalog = lakescan.catalog(f"joined{seed}", warehouse=str(folder))
     catalog.create_namespace("n")
@@ -171,7 +171,7 @@ def check_random_joins(spark: Any, folder: Path, seed: int, count: int) -> None:
         arrow = spark.read.format(kind).option("lane", "arrow").load(name)
         spark.createDataFrame(arrow.toArrow(), arrow.schema).createOrReplaceTempView(f"plain_{table}")
         spark.read.format(kind).load(name).createOrReplaceTempView(f"replaced_{table}")
-    for table in ("t", "u"):  # under the names that the queries have
+    for table in ("t", "u"):  # under the names in the queries
         for view in ("plain", "replaced"):
             frame = spark.table(f"{view}_{table}")
             if table == "u":
@@ -205,7 +205,7 @@ def test_random_joins_have_the_rows_of_the_arrow_lane(spark: Any, tmp_path: Path
 
 @pytest.fixture(scope="module", params=["iceberg", "delta"])
 def sales(request: Any, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A format, and the catalog of a table of 20 partitions, one of which is null, and of a table of their names."""
+    """A format, and the catalog of a table of 20 partitions (one null) and a table of their names."""
     kind = request.param
     catalog = lakescan.catalog(f"sales{kind}", warehouse=str(tmp_path_factory.mktemp("sales")))
     catalog.create_namespace("n")
@@ -223,7 +223,7 @@ def sales(request: Any, spark: Any, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def _files_read(frame: Any, table: str) -> int:
-    """The number of files of a table that a query read, after it ran."""
+    """Return the number of a table's files that a query read."""
     found, nodes = 0, [frame._jdf.queryExecution().executedPlan()]
     while nodes:
         node = nodes.pop()

@@ -1,4 +1,4 @@
-"""Hadoop's own client of S3 reads, in Spark's Parquet reader, what lakescan wrote: in a process of its own."""
+"""Hadoop's own S3 client reads, in Spark's Parquet reader, the files that lakescan wrote; in a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark reads a store only if its session has the settings that lakescan has; reasons hold names, never values."""
+"""Spark reads a store only if its session has lakescan's settings; reasons contain names, never values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "hadoop"),
     [
         ({}, {}),
-        ({}, SAME),  # lakescan has those of its environment
+        ({}, SAME),  # lakescan uses those of its environment
         ({"s3.region": "eu-west-1"}, {"fs.s3a.endpoint": "s3.eu-west-1.amazonaws.com"}),
         ({}, {"fs.s3a.endpoint": "s3.amazonaws.com"}),
         ({"s3.region": "cn-north-1"}, {"fs.s3a.endpoint.region": "cn-north-1"}),

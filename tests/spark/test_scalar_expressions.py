@@ -1,4 +1,4 @@
-"""Every operator and function that is evaluated here gives Spark's values, over awkward rows."""
+"""Every operator and function that lakescan evaluates has Spark's values, over awkward rows."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_values_are_those_of_spark(spark: Any) -> None:
     rows = _rows()
     frame = spark.createDataFrame(rows).coalesce(1)
     texts = [each.replace("\\\\", "\\") for each in EXPRESSIONS]
-    # Else Spark evaluates what two expressions have in common for all rows, where one alone guards it.
+    # Otherwise Spark evaluates a common subexpression for all rows, even if one of the expressions guards it.
     spark.conf.set("spark.sql.subexpressionElimination.enabled", "false")
     expected = frame.selectExpr(*(f"{text} AS e{n}" for n, text in enumerate(texts))).toArrow()
     wrong = []

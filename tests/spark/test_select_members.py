@@ -1,4 +1,4 @@
-"""Members of structs on Spark: both lanes have the rows that are read in process, and read only what is needed."""
+"""Struct members on Spark: both lanes return the rows that are read in process, and read only the needed members."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 
 def evolved_iceberg(folder: Path) -> str:
-    """Members were renamed, dropped, and added under the name of a dropped one; two files."""
+    """Make a table of two files; members were renamed, dropped, and added under the name of a dropped one."""
     from pyiceberg.types import LongType, StringType
 
     table = local_catalog(folder).create_table("n.t", NESTED)
@@ -35,7 +35,7 @@ def evolved_iceberg(folder: Path) -> str:
 
 
 def evolved_delta(folder: Path) -> str:
-    """The second file has more members."""
+    """Make a table of two files; the second one has more members."""
     location = str(folder / "t")
     write_deltalake(location, nested_rows())
     inner = pa.struct([*STRUCT.field("in").type, pa.field("more", pa.int64())])

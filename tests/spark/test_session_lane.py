@@ -37,10 +37,10 @@ def test_releases_of_apache_spark_that_were_tried_read_by_themselves(version: st
 @pytest.mark.parametrize(
     ("session", "reason"),
     [
-        (Session("4.0.1"), "Spark 4.0.1 is none of the tried versions 4.1, 4.2, 4.3"),
-        (Session("4.4.0"), "Spark 4.4.0 is none of the tried versions"),
-        (Session("4.4.0-SNAPSHOT"), "Spark 4.4.0-SNAPSHOT is no release of Apache Spark"),
-        (Session("4.1.1.2.20261001"), "Spark 4.1.1.2.20261001 is no release of Apache Spark, or a vendor's"),
+        (Session("4.0.1"), "Spark 4.0.1 is not one of the tested versions 4.1, 4.2, 4.3"),
+        (Session("4.4.0"), "Spark 4.4.0 is not one of the tested versions"),
+        (Session("4.4.0-SNAPSHOT"), "Spark 4.4.0-SNAPSHOT is not a release of Apache Spark"),
+        (Session("4.1.1.2.20261001"), "Spark 4.1.1.2.20261001 is not a release of Apache Spark, or is a vendor's"),
         (Session("4.1.0-amzn-1"), "the Spark 4.1.0-amzn-1 is Amazon's"),
         (Session("4.1.0", spark_databricks_clusterUsageTags_sparkVersion="18.1"), "the platform is Databricks"),
     ],
@@ -51,7 +51,7 @@ def test_other_versions_and_vendors_use_the_arrow_lane_with_the_reason(
     found = session_lane.why_arrow_session(session)
     assert found is not None
     assert found.startswith(reason)
-    assert found.endswith("Spark's own reader was not tried with it (LAKESCAN_SPARK_LANE=native tries)")
+    assert found.endswith("Spark's own reader is untested with it (LAKESCAN_SPARK_LANE=native uses it)")
     assert reason in registration.describe_reads(session)
     monkeypatch.setenv("LAKESCAN_SPARK_LANE", "native")
     assert session_lane.why_arrow_session(session) is None
@@ -81,7 +81,7 @@ def plan_of(frame: Any) -> str:
 
 
 def line_of(spark: Any) -> str:
-    """What `doctor` has found out about reads."""
+    """Return `doctor`'s finding about reads."""
     (line,) = [each.found for each in lakescan.doctor(spark).checks if each.subject == "reads"]
     return line
 

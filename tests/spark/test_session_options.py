@@ -1,4 +1,4 @@
-"""Options are taken from the read or write, then from the session's settings, then from the table's properties."""
+"""Options come from the read or write, then from the session's settings, then from the table's properties."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def table(tmp_path: Path) -> lakescan.Table:
 
 
 def codecs(folder: Path) -> set[str]:
-    """The codecs of data files that were written since the last call."""
+    """Return the codecs of data files written since the last call."""
     files = set(folder.glob("db/t/data/*.parquet"))
     found = {pq.ParquetFile(each).metadata.row_group(0).column(0).compression for each in files}
     for each in files:
@@ -91,7 +91,7 @@ def test_writes_take_the_codec_of_the_session(
         elif way == "save":
             lakescan.save(frame, "sessioned.db.t", mode="append", **options)
         else:
-            lakescan.spark.register(spark)  # a data source has the session's settings of this moment
+            lakescan.spark.register(spark)  # a data source uses the session's settings of this moment
             options = {name.replace("_", "-"): value for name, value in options.items()}
             frame.write.format("iceberg").mode("append").options(**options).save("sessioned.db.t")
         return codecs(tmp_path)

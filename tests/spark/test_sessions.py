@@ -24,7 +24,7 @@ def table(tmp_path: Path) -> str:
 
 
 def check_reads(spark: Any, table: str) -> None:
-    """A session reads a table as a frame and as a view of its own, by Spark's own reader."""
+    """Check that a session reads a table as a frame and as its own view, with Spark's reader."""
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW own USING delta OPTIONS (path '{table}')")
     for frame in (spark.read.format("delta").load(table), spark.table("own")):
         some = frame.where("id > 5")
@@ -33,7 +33,7 @@ def check_reads(spark: Any, table: str) -> None:
 
 
 def in_thread(work: Callable[[], None]) -> None:
-    """Run work in a thread of its own, to its end."""
+    """Run work in a separate thread, to its end."""
     failures: list[BaseException] = []
 
     def run() -> None:
@@ -87,7 +87,7 @@ def test_a_clone_has_the_sources_and_the_rule_of_its_session(spark: Any, table: 
 
 
 def test_settings_of_one_session_do_not_reach_another(spark: Any, tmp_path: Path) -> None:
-    """A condition over times prunes by the zone of the session that runs the query."""
+    """A condition on times prunes in the zone of the session that runs the query."""
     lakescan.sql(f"CREATE TABLE delta.`{tmp_path}/times` (ts TIMESTAMP) USING delta")
     table = lakescan.table(tmp_path / "times")
     for hour in (0, 12):
@@ -114,7 +114,7 @@ def test_catalogs_that_come_later_reach_all_sessions_that_have_not_ended(spark: 
 
 
 def test_interrupts_forks_lost_callbacks_and_restarts_leave_reads_right(tmp_path: Path) -> None:
-    """No query hangs, and each has its rows; in a process of its own."""
+    """No query hangs, and each returns its rows; in a separate process."""
     found = run_script("classic_process.py", str(tmp_path))
     assert found.stdout.strip().endswith("fine"), found.stdout + found.stderr[-3000:]
 
@@ -125,6 +125,6 @@ def test_interrupts_forks_lost_callbacks_and_restarts_leave_reads_right(tmp_path
 def test_batches_of_streams_and_kept_frames_are_right_on_both_kinds_of_sessions(
     tmp_path: Path, kind: str, table_format: str
 ) -> None:
-    """Each has the rows of one state, and a batch that failed is not written twice; in a process of its own."""
+    """Each has the rows of one state, and a failed batch is not written twice; in a separate process."""
     found = run_script("either_session.py", str(tmp_path), kind, table_format)
     assert found.stdout.strip().endswith("fine"), found.stdout + found.stderr[-3000:]

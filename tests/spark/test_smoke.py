@@ -1,4 +1,4 @@
-"""One read of each format on Spark: what must work on every supported PySpark."""
+"""One read of each format on Spark: the minimum for every supported PySpark."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A Delta table of three files, one a hundred numbers, with floats, nulls and odd names."""
+    """A Delta table of three files of one hundred numbers each, with floats, nulls and odd names."""
     from deltalake import write_deltalake
 
     folder = str(tmp_path_factory.mktemp("numbers"))
@@ -49,7 +49,7 @@ def test_options_work_by_their_ecosystems_names(spark, shop) -> None:
 
 
 def test_times_without_an_offset_are_of_the_sessions_zone(spark, shop) -> None:
-    """Kiritimati is 14 hours ahead: its clock shows a later time than UTC's at the same moment."""
+    """Kiritimati is 14 hours ahead: its clock is ahead of UTC's at the same moment."""
     newest = lakescan.table(shop.customers).history()["timestamp"][-1].as_py()
     later = f"{newest + timedelta(hours=13):%Y-%m-%d %H:%M:%S}"
     try:
@@ -165,7 +165,7 @@ def test_the_option_where_prunes_files(spark, numbers: str) -> None:
     for path in others:
         path.rename(path.with_suffix(".away"))
     try:
-        # Only a plan that pruned the other files can be read now.
+        # Now only a plan that pruned the other files can be read.
         frame = spark.read.format("delta").option("where", "n >= 100 and n < 200").load(numbers)
         assert frame.count() == 100
     finally:
@@ -217,9 +217,9 @@ def test_pushed_filters_come_after_the_limit_of_the_scan(tmp_path: Path) -> None
 def test_a_catalog_that_came_after_the_registration_is_known_and_another_is_asked_for(
     spark: Any, tmp_path: Path
 ) -> None:
-    """A name of an unknown catalog is neither a folder, nor a new table there."""
+    """A name in an unregistered catalog is read neither as a folder nor as a new table."""
     lakescan.spark.register(spark)
-    message = r"knows no catalog 'srcnone'.*call it again. A folder of that name is './srcnone\.db\.t'"
+    message = r"this data source has no catalog 'srcnone'.*call it again. A folder of that name is './srcnone\.db\.t'"
     for format in ("lakescan", "iceberg", "delta"):
         with pytest.raises(Exception, match=message):
             spark.range(2).write.format(format).mode("append").save("srcnone.db.t")

@@ -1,4 +1,4 @@
-"""The keys of a MERGE's source prune its target, where reading them is cheap and tells something."""
+"""The keys of a MERGE's source prune its target if reading them is cheap and useful."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EACH = (Clause(When.MATCHED, MergeAction.UPDATE, None, None), Clause(When.NOT_MA
 
 
 def held(spark: SparkSession, ids: list[int | None], part: str = "new") -> DataFrame:
-    """Rows that are in Spark's plan."""
+    """Return rows that are part of Spark's plan."""
     return spark.createDataFrame(pa.table({"id": pa.array(ids, pa.int64()), "part": [part] * len(ids)}))
 
 
@@ -51,7 +51,7 @@ def small(local: lakescan.Catalog, spark: SparkSession) -> lakescan.Table:
 def test_files_without_keys_are_not_read(
     spark: SparkSession, table: lakescan.Table, tmp_path: Path, count: int
 ) -> None:
-    """The file that would be read for nothing is not there."""
+    """The file that need not be read does not exist."""
     files = table.scan().where("id >= 20").plan().files["path"].to_pylist()
     lost = Path(files[0].removeprefix("file:"))
     content = lost.read_bytes()

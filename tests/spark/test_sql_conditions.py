@@ -1,4 +1,4 @@
-"""SQL conditions on Spark: Spark evaluates them on the frame, so that all of its functions can be in a filter."""
+"""SQL conditions on Spark: Spark evaluates them on the frame, so a filter can use all of its functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL in this process has the rows, and the types, that it has in Spark: queries and functions over awkward values."""
+"""SQL in process returns the rows and types of Spark: queries and functions over awkward values."""
 
 # ruff: noqa: E501
 from __future__ import annotations
@@ -210,12 +210,12 @@ def _calls(text: str) -> list[str]:
 
 
 def _type(kind: pa.DataType) -> str:
-    """The type, whatever it says of nulls; the frame's wall-clock times are instants in Spark."""
+    """Return the type without nullability; the frame's wall-clock times are instants in Spark."""
     return str(kind).replace(" not null", "").replace("[us]", "[us, tz=UTC]")
 
 
 def _digits(value: Any) -> Any:
-    """The value with twelve digits of a double: sums depend on the order of rows."""
+    """Return the value with twelve digits of a double: sums depend on the order of rows."""
     if isinstance(value, float):
         return "nan" if math.isnan(value) else f"{value + 0.0:.12g}"
     if isinstance(value, list | tuple):
@@ -251,7 +251,7 @@ def test_functions_have_the_values_and_types_of_spark(view: Any, is_exact: bool)
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Dates beyond the year 9999 are no dates in Python."""
+    """Return the values; Python cannot represent dates beyond the year 9999."""
     return column.cast(pa.int32()).to_pylist() if pa.types.is_date(column.type) else column.to_pylist()
 
 
@@ -301,7 +301,7 @@ def test_letters_whose_case_changes_change_as_in_spark(view: Any) -> None:
 
 
 def test_every_function_is_compared() -> None:
-    examples = [each["sql"] for each in ANSWERED]  # of Spark's documentation, with Spark's answers
+    examples = [each["sql"] for each in ANSWERED]  # examples from Spark's documentation, with Spark's answers
     texts = [*QUERIES, FUNCTION_CALLS, NEARLY, *RAISING, *scalar.EXPRESSIONS, *examples]
     called = {word.lower() for text in texts for word in re.findall(r"\w+", text)}
     assert sorted({*FUNCTIONS, *AGGREGATES, *WINDOW_FUNCTIONS} - called) == []

@@ -1,4 +1,4 @@
-"""Any query has the same rows over plain rows, over Iceberg and over Delta tables, on Spark and in this process."""
+"""Any query has the same rows over plain rows, over Iceberg and over Delta tables, on Spark and in process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _rows(seed: int) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def rows(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, pa.Table]:
-    """The tables a, b and c: in each format in several files, of which an overwrite cut some; and as plain views."""
+    """The tables a, b and c: in each format in several files, some cut by an overwrite; and as plain views."""
     catalog = lakescan.catalog("law", warehouse=str(tmp_path_factory.mktemp("law")))
     kept = {}
     for n, name in enumerate("abc"):

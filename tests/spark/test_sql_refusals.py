@@ -1,4 +1,4 @@
-"""What `lakescan.spark.sql` says of statements that neither it nor Spark can run, and of names that nothing has."""
+"""The errors of `lakescan.spark.sql` for unsupported statements and unknown names."""
 
 from __future__ import annotations
 

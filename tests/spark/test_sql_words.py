@@ -1,4 +1,4 @@
-"""Words of SELECT on Spark that sqlglot does not read; frames beside queries of WITH."""
+"""SELECT keywords on Spark that sqlglot does not parse; frames combined with WITH queries."""
 
 from __future__ import annotations
 

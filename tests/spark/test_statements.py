@@ -1,4 +1,4 @@
-"""Statements about tables, namespaces and views on Spark: lakescan's own, and those that stay Spark's."""
+"""Statements about tables, namespaces and views on Spark: lakescan runs its own, and leaves others to Spark."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_describe_of_a_query(spark: Any, lake: lakescan.Catalog) -> None:
     ("text", "error", "message"),
     [
         ("SHOW TABLES IN stlak.shop", lakescan.NoSuchCatalog, "Did you mean 'stlake'"),
-        ("CREATE NAMESPACE STLAKE.shop", lakescan.NoSuchCatalog, "'STLAKE.shop' begins with no catalog"),
+        ("CREATE NAMESPACE STLAKE.shop", lakescan.NoSuchCatalog, "'STLAKE.shop' does not begin with a known catalog"),
         ("CREATE TABLE stlak.shop.t (id INT)", lakescan.NoSuchCatalog, "Did you mean 'stlake'"),
         ("SELECT * FROM STLAKE.shop.t", lakescan.NoSuchTable, "Did you mean 'stlake.shop.t'"),
         ("ALTER TABLE stlake.shop.t ADD COLUM x INT", lakescan.InvalidStatement, "Did you mean 'COLUMN'"),

@@ -1,4 +1,4 @@
-"""Numbers are stored in columns of other numeric types as Spark stores them in its own tables, or refused as there."""
+"""Numbers are stored in other numeric types as Spark stores them in its own tables, or are refused likewise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import lakescan
 from lakescan.errors import QueryFailed
 
-_UNEQUAL = "Spark may compute it otherwise than this process"
+_UNEQUAL = "Spark may compute another value than this process"
 
 _F, _D = 3.4028234663852886e38, 1.7976931348623157e308
 _BYTE, _SHORT, _INT, _LONG = (2**n - 1 for n in (7, 15, 31, 63))
@@ -66,7 +66,7 @@ _REAL = [
     ),
     *(_F, -_F, 3.4028235677973360e38, 3.4028235677973366e38, -3.4028235677973366e38, _D, -_D, 16777217.0, 1 + 2.0**-24),
 ]
-# By SQL type: the type in Arrow, and values at its ends and at those of the others.
+# By SQL type: the Arrow type, and values at its limits and at those of the other types.
 TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "TINYINT": (pa.int8(), [0, 1, -1, 127, -128]),
     "SMALLINT": (pa.int16(), [n for n in _WHOLE if abs(n) <= _SHORT]),
@@ -131,7 +131,7 @@ def _rows(kind: str) -> pa.Array:
 
 @pytest.fixture(scope="module")
 def stored(spark: Any) -> dict[str, list[dict[str, str | None]]]:
-    """By type, for each of its values, what Spark's own table has in columns of all types; None where it refuses it."""
+    """By type and value, the value in columns of all types of Spark's own table; None if Spark refuses it."""
     columns = ", ".join(f"{_name(kind)} {kind}" for kind in TYPES)
     spark.sql(f"CREATE TABLE store_plain (source STRING, n INT, {columns}) USING parquet")
     found: dict[str, list[dict[str, str | None]]] = {}
@@ -162,7 +162,7 @@ def test_numbers_are_stored_as_in_spark_or_refused(
     for kind in TYPES:
         valid = [n for n, row in enumerate(expected) if row[kind] is not None]
         rows = pa.table({"n": numbers, "v": values}).take(pa.array(valid, pa.int32()))
-        source_table = f"{tmp_path}/{_name(kind)}"  # floats of a table; those of a frame may be rounded integers
+        source_table = f"{tmp_path}/{_name(kind)}"  # floats of a table; floats of a frame may be rounded integers
         lakescan.save(rows, source_table, format="delta")
         try:
             lakescan.sql(f"INSERT INTO {table} (n, {_name(kind)}) SELECT n, v FROM delta.`{source_table}`")

@@ -1,4 +1,4 @@
-"""Texts of views, which others write, call Spark's own functions, and none that run code."""
+"""Stored view texts, which others write, call Spark's own functions, but none that run code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JAVA = "reflect('java.lang.System', 'getProperty', 'user.dir')"
 
 
 def write_view(folder: Path, text: str) -> None:
-    """The view `lake.n.v` over the table `lake.n.t`, whose text somebody has replaced in its metadata file."""
+    """Make the view `lake.n.v` over the table `lake.n.t` and replace its text in its metadata file."""
     lake = lakescan.catalog("lake", warehouse=str(folder))
     lake.create_namespace("n")
     lake.create_table("n.t", "id BIGINT")

@@ -1,4 +1,4 @@
-"""`table_changes(...)` in SQL on Spark: the rows that it has in process."""
+"""`table_changes(...)` in Spark SQL returns the rows that it returns in process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_spark_has_the_rows_of_the_process(spark: Any, table: str, text: str) ->
     expected = Counter(tuple(row.values()) for row in lakescan.sql(filled).to_arrow().to_pylist())
     found = Counter(
         tuple(row.values()) for row in lakescan.spark.sql(spark, filled).toArrow().to_pylist()
-    )  # Arrow's times have a zone, as those of the process
+    )  # Arrow's times have a zone, like those in process
     assert found == expected
     assert expected
 

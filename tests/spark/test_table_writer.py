@@ -1,4 +1,4 @@
-"""Writes by name in Spark's words: `write_to`, `save_as_table`, `to_table`."""
+"""Writes by name with Spark's method names: `write_to`, `save_as_table`, `to_table`."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_a_table_is_created_or_replaced_in_one_commit(spark: Any, frame: Any, fo
 
 
 def test_a_query_that_fails_leaves_no_table_and_no_files(spark: Any, frame: Any, format: str, tmp_path: Path) -> None:
-    """Tasks that ended before another one failed have written files: these go, too."""
+    """Tasks that ended before another one failed have written files, which are removed, too."""
     some = spark.range(0, 4, 1, 4).selectExpr("IF(id = 3, raise_error('no ' || id), id) AS id")
     with pytest.raises(Exception, match="no 3"):
         lakescan.spark.write_to(some, "words2.db.t").using(format).create()

@@ -1,4 +1,4 @@
-"""`tests/expressions/text_literals.json` has the answers of the Spark that is installed."""
+"""`tests/expressions/text_literals.json` has the answers of the installed Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CASES = [(name, zone) for name in FILE for zone in FILE[name]["zones"]]
 
 @pytest.fixture
 def session(spark: SparkSession) -> SparkSession:
-    """A session of its own: its zone and types change."""
+    """A separate session: its zone and types change."""
     own = spark.newSession()
     own.conf.set("spark.sql.timeType.enabled", "true")
     return own

@@ -1,4 +1,4 @@
-"""TPC-H's queries and TPC-DS's first thirty: rows over tables of both formats are those over plain Parquet files."""
+"""TPC-H's queries and TPC-DS's first thirty return the same rows over both formats as over plain Parquet files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.statements.select.test_tpc import REFUSED
 from tests.support.tpc import QUERIES, Row, assert_same, data, ordering, rows_unless_refused, tables, using
 
 pytestmark = pytest.mark.slow
-# At these scales the conditions of these queries are true of no row.
+# At these scales no row satisfies the conditions of these queries.
 WITHOUT_ROWS = {("tpcds", n) for n in (4, 8, 10, 23, 24, 25)}
 _expected: dict[tuple[str, int], tuple[list[str], list[Row]]] = {}
 
@@ -26,7 +26,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def plain(spark: Any) -> Any:
-    """A session in which the names of the tables are views of Parquet files."""
+    """A session in which the table names are views of Parquet files."""
     return spark.newSession()
 
 
@@ -37,7 +37,7 @@ def _namespace(spark: Any) -> Iterator[None]:
 
 
 def expected(plain: Any, name: str, number: int) -> tuple[list[str], list[Row]]:
-    """The names of the columns, and the rows, as Spark answers over Parquet files."""
+    """Return the column names and the rows that Spark returns over Parquet files."""
     if (name, number) not in _expected:
         for table, file in data(name).tables.items():
             plain.read.parquet(file).createOrReplaceTempView(table)

@@ -118,7 +118,7 @@ def test_rows_of_one_key_that_are_equal_are_one_row(spark: Any, iceberg: Make) -
     sink = sink_of()
     sink(frame_of(spark, (1, nan, tags, 1, "I"), (1, nan, tags, 1, "U"), (2, 1.0, tags, 1, "I"), schema=schema), 0)
     assert len(there()) == 2
-    # Deletes are equal whatever else they say.
+    # Deletes are equal whatever their other columns hold.
     sink(frame_of(spark, (2, 7.0, None, 2, "D"), (2, 8.0, {"x": 1}, 2, "D"), schema=schema), 1)
     assert [row[0] for row in there()] == [1]
     for other in ((2, 1.0, {"a": 2, "b": None}, 3, "I"), (2, 1.0, None, 3, "I"), (2, 1.0, tags, 3, "D")):
@@ -269,14 +269,14 @@ def test_batches_are_upserted_without_reading_the_table(spark: Any, local: lakes
 
 def test_equality_deletes_cannot_tell_late_rows(spark: Any, iceberg: Make) -> None:
     iceberg(TABLE, partition_by=())
-    with pytest.raises(InvalidOption, match="late rows would not be told"):
+    with pytest.raises(InvalidOption, match="late rows cannot be detected"):
         sink_of(upsert_mode="equality")(frame_of(spark, (1, "a", 1, "I")), 0)
     with pytest.raises(UnsupportedFeature, match=r"write.upsert.enabled"):
         iceberg_upserts(spark)
 
 
 def iceberg_upserts(spark: Any) -> None:
-    """An append by `df.write` to a table that streams upsert."""
+    """Check an append by `df.write` to a table that streams upsert."""
     catalog = lakescan.Catalog("local")
     catalog.create_table("db.u", "id BIGINT", properties={"write.upsert.enabled": "true"})
     lakescan.spark.write_to(spark.range(1), "local.db.u").append()
@@ -290,7 +290,7 @@ KEYED = "id BIGINT NOT NULL, value STRING, PRIMARY KEY (id)"
 def test_appended_rows_replace_those_with_their_keys(
     spark: Any, local: lakescan.Catalog, tmp_path: Path, way: str, version: str
 ) -> None:
-    """As in Flink. Of several rows with the same key the last one counts, whichever tasks have them."""
+    """As in Flink. Of several rows with the same key the last one counts, whichever tasks write them."""
     properties = {"write.upsert.enabled": "true", "format-version": version}
     local.create_table("db.t", KEYED, partition_by=("bucket(2, id)",), properties=properties)
     lakescan.spark.register(spark)
@@ -308,7 +308,7 @@ def test_appended_rows_replace_those_with_their_keys(
             lakescan.spark.sql(spark, "INSERT INTO local.db.t SELECT * FROM new_rows")
         else:
             source = str(tmp_path / "source")
-            # One file: the files of one commit have no order among themselves.
+            # One file, because the files of one commit have no order.
             lakescan.save(frame.coalesce(1), source, format="delta", mode="append")
             stream = spark.readStream.format("delta").load(source).writeStream.format("iceberg")
             stream = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).option("path", "local.db.t")
@@ -322,7 +322,7 @@ def test_appended_rows_replace_those_with_their_keys(
 
 
 def data_files(folder: Path) -> list[str]:
-    """The names of all Parquet files of the table that are in storage: none that no commit names is left over."""
+    """Return the names of the table's Parquet files in storage, after checking that a commit references each."""
     return sorted(each.name for each in folder.rglob("t/data/**/*.parquet"))
 
 

@@ -1,4 +1,4 @@
-"""Views over tables: what sees the newest state, and what keeps an earlier one."""
+"""Views over tables: which of them see the newest state, and which keep an earlier one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakescan.errors import InvalidOption, InvalidStatement, NoSuchTable, Unsupp
 
 @pytest.fixture(params=["iceberg", "delta"])
 def table(spark: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[lakescan.Table]:
-    """A table of two rows, `viewed.db.t`."""
+    """Make a table of two rows, `viewed.db.t`."""
     lakescan.catalog("viewed", warehouse=str(tmp_path)).create_namespace("db")
     lakescan.save(pa.table({"id": [1, 2], "name": ["a", "b"]}), "viewed.db.t", format=request.param)
     yield lakescan.table("viewed.db.t")

@@ -1,4 +1,4 @@
-"""Workers of a local session run this interpreter, without a word from the user."""
+"""Workers of a local session run this interpreter, without configuration by the user."""
 
 from __future__ import annotations
 

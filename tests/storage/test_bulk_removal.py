@@ -1,4 +1,4 @@
-"""Files of S3 are removed in bulk; keys that clients may spell in another way, and failures, one by one."""
+"""S3 files are removed in bulk; keys that clients may encode differently, and failures, are removed one by one."""
 
 from __future__ import annotations
 

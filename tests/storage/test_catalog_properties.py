@@ -1,4 +1,4 @@
-"""A catalog's S3 properties mean what they mean in pyiceberg: Arrow's client gets the same arguments."""
+"""A catalog's S3 properties have pyiceberg's meaning: Arrow's client gets the same arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def arguments(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The arguments of each client of S3 that is made; AWS has all buckets in the region `found`."""
+    """Record the arguments of each S3 client; AWS has all buckets in the region `found`."""
     made: list[dict[str, Any]] = []
 
     def create(**named: Any) -> pafs.FileSystem:
@@ -122,4 +122,4 @@ def test_half_of_the_keys_is_refused() -> None:
 
 
 class Patient(pafs.AwsStandardS3RetryStrategy):
-    """A strategy of the user's own."""
+    """A user-defined retry strategy."""

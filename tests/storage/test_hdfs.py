@@ -1,4 +1,4 @@
-"""HDFS: a name service of two namenodes, by Hadoop's own client; each test runs in a process with a JVM of its own."""
+"""HDFS with two namenodes behind one name service, through Hadoop's client; each test has its own JVM process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def creates_once(folder: str) -> None:
 
 @pytest.mark.slow
 def test_a_file_is_created_once(cluster: HighlyAvailable) -> None:
-    """Arrow's own renames replace a file: two writers would replace each other's commits."""
+    """Arrow's renames replace a file: two writers would replace each other's commits."""
     cluster.run(creates_once, "once")
 
 

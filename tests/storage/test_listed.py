@@ -1,4 +1,4 @@
-"""Files are listed in parts: all of them, each once, however a listing is divided."""
+"""A divided listing returns all files, each once, however it is divided."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def storage() -> Iterator[Storage]:
 def test_a_flat_folder_of_s3_is_listed_by_ranges_of_keys(
     storage: Storage, monkeypatch: pytest.MonkeyPatch, odd: list[str]
 ) -> None:
-    """A key that one client does not take is listed by the other."""
+    """If one client refuses a key, the other lists it."""
     folder = f"s3://bucket/t{len(odd)}"
     credentials = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET, "region_name": REGION}
     names = [f"p={part}/{number:02} %20é.parquet" for part in "abc" for number in range(6)]

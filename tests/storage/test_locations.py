@@ -1,4 +1,4 @@
-"""Spellings of a place: what has the same normal form is the same place, and nothing else is."""
+"""Normal forms of locations: two spellings have the same normal form exactly if they are the same location."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_in_one_family_other_names_are_other_places(left: list[str], right: list
         assert len(set(where)) == len({*left, *right})
 
 
-CLUSTER = ["hdfs://lake", "hdfs://one:8020", "HDFS://10.0.0.1:9000", "hdfs://", ""]  # names of one and the same
+CLUSTER = ["hdfs://lake", "hdfs://one:8020", "HDFS://10.0.0.1:9000", "hdfs://", ""]  # names of the same location
 ROOTS = {
     "hdfs": CLUSTER,
     "s3": ["s3://b", "s3a://b", "s3n://b"],
@@ -129,7 +129,7 @@ ROOTS = {
 def test_what_may_be_one_folder_in_any_spelling_overlaps(
     data: st.DataObject, store: str, parts: list[str], more: list[str]
 ) -> None:
-    """Whoever looks for other tables around a folder, or above it, has to find them by each name of their store."""
+    """A search for other tables in or above a folder must find them under each name of their store."""
     one, other = (data.draw(st.sampled_from(ROOTS[store])) for _ in range(2))
     folder = "/" + "/".join(parts)
     inner = "/" + "/".join([*parts, *(each for each in more if each != "..")])  # "//" would begin with a host

@@ -1,4 +1,4 @@
-"""obstore's clients go where Arrow's go, with the same keys, whatever is in the environment; and not after a fork."""
+"""obstore's clients use Arrow's endpoints and keys, whatever the environment sets, and are not reused after a fork."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", 
 
 
 class Server:
-    """A store with a bucket; `identities` are the keys and session tokens of the requests of obstore."""
+    """A store with a bucket; `identities` are the keys and session tokens of obstore's requests."""
 
     def __init__(self, endpoint: str, counted: FaultyS3) -> None:
         self.endpoint, self.counted = endpoint, counted

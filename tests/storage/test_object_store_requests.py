@@ -1,4 +1,4 @@
-"""Requests to an object store are counted: each one takes a round trip, so who adds one has to say so here."""
+"""The number of requests to an object store: each one costs a round trip, so an added request must be declared here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMITS, FILES = 30, 40
 
 
 class Bucket:
-    """A bucket whose requests are counted, with what is uploaded to it."""
+    """A bucket that counts requests, with the folders uploaded to it."""
 
     def __init__(self, endpoint: str, counted: FaultyS3) -> None:
         self.counted = counted
@@ -36,7 +36,7 @@ class Bucket:
         return f"s3://bucket/{key}"
 
     def upload(self, folder: Path) -> str:
-        """The location of a folder's copy."""
+        """Upload a folder and return the location of the copy."""
         for each in folder.rglob("*"):
             if each.is_file():
                 self.put(f"{folder.name}/{each.relative_to(folder)}", each.read_bytes())
@@ -46,7 +46,7 @@ class Bucket:
         return Storage({**self.options, **more})
 
     def start(self) -> None:
-        """Count from now on, with nothing cached."""
+        """Start counting, with nothing cached."""
         CACHE.clear()
         self.counted.requests.clear()
 
@@ -59,7 +59,7 @@ def bucket() -> Iterator[Bucket]:
 
 @pytest.fixture(scope="module")
 def commits(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A Delta table of many commits of one file."""
+    """Upload a Delta table of many commits of one file."""
     folder = tmp_path_factory.mktemp("tables") / "commits"
     for number in range(COMMITS):
         lakescan.save(pa.table({"n": [number]}), str(folder), format="delta", mode="append")
@@ -68,7 +68,7 @@ def commits(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def small_files(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A Delta table of one commit of many small files."""
+    """Upload a Delta table of one commit of many small files."""
     folder = tmp_path_factory.mktemp("tables") / "small"
     rows = pa.table({"n": range(FILES), "p": range(FILES)})
     lakescan.save(rows, str(folder), format="delta", partition_by=["p"])
@@ -128,7 +128,7 @@ def test_names_are_listed_from_one_on(bucket: Bucket) -> None:
 
 
 def test_each_log_file_is_requested_once(bucket: Bucket, commits: str) -> None:
-    """Opening and planning: a checkpoint and the commits after it, `_last_checkpoint` and a checksum besides."""
+    """Opening and planning: a checkpoint and the commits after it, plus `_last_checkpoint` and a checksum."""
     bucket.start()
     table = lakescan.table(commits, storage_options=bucket.options)
     plan = table.scan().plan()
@@ -178,7 +178,7 @@ def test_small_files_are_read_by_either_client(bucket: Bucket, small_files: str)
 
 
 def test_a_log_file_of_another_size_than_remembered_is_requested_again(bucket: Bucket) -> None:
-    """Another table may be at the location by now."""
+    """The location may hold another table now."""
     location = bucket.put("log/0.json", b"old")
     storage = RememberingStorage.copy_from(bucket.storage())
     bucket.start()

@@ -1,6 +1,6 @@
-"""Google's storage and Azure's: no commit replaces another one there, and tables of both formats live in them.
+"""Google Cloud Storage and Azure: no commit replaces another one, and tables of both formats work.
 
-Google's is a server of the tests'; Azure's is Azurite (`scripts/stores.sh`), without which its tests are skipped.
+Google's storage is a test server. Azure's is Azurite (`scripts/stores.sh`); without it, its tests are skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Store = tuple[str, dict[str, Any], dict[str, str]]  # a root, options of lakesca
 
 @pytest.fixture(scope="module")
 def azure() -> Iterator[Store]:
-    """A container of Azure's."""
+    """A container in Azure's storage."""
     with azure_server("lake") as authority:
         hosts = {f"adls.{kind}-storage-authority": authority for kind in ("blob", "dfs")}
         schemes = {f"adls.{kind}-storage-scheme": "http" for kind in ("blob", "dfs")}
@@ -40,7 +40,7 @@ def azure() -> Iterator[Store]:
 
 @pytest.fixture(scope="module")
 def google() -> Iterator[Store]:
-    """A bucket of Google's."""
+    """A bucket in Google's storage."""
     with google_server("lake") as address:
         theirs = {"google_base_url": address, "google_skip_signature": "true", "allow_http": "true"}
         yield "gs://lake", {"gcs.service.host": address, "gcs.oauth2.token": "some-token"}, theirs

@@ -1,4 +1,4 @@
-"""Files that are created only if they do not exist: locally, and in an object store that answers late or wrongly."""
+"""Put-if-absent creates: locally, and in an object store that answers late or wrongly."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_file_is_created_once(folder: tuple[str, Storage]) -> None:
 
 
 def test_of_many_that_create_a_file_one_does(tmp_path: Path) -> None:
-    """Here alone: moto, which stands for S3, looks and writes in two steps."""
+    """Only tested locally: moto, which stands for S3, checks and writes in two steps."""
     location, storage = f"{tmp_path}/raced", Storage()
     with ThreadPoolExecutor(8) as pool:
         done = list(pool.map(lambda n: put(storage, location, b"%d" % n), range(16)))
@@ -76,7 +76,7 @@ def test_a_filesystem_without_hard_links_is_refused_by_name(tmp_path: Path) -> N
 
 
 def ignoring(store: Any, path: str, data: bytes, **named: Any) -> Any:
-    """A store that takes the condition, and does not obey it."""
+    """A store that accepts the condition but ignores it."""
     return real(store, path, data)
 
 
@@ -101,7 +101,7 @@ def test_a_store_that_cannot_is_refused_before_anything_is_committed(answer, set
 
 
 def test_every_endpoint_is_probed(settings, tmp_path: Path) -> None:
-    """Two stores may have a bucket of the same name."""
+    """Two stores may have buckets of the same name."""
     path = f"s3://lake/{tmp_path.name}"
     lakescan.save(ROWS, f"{path}/here", format="delta", storage_options=settings)
     with s3_server("lake") as endpoint, patch.object(obstore, "put", ignoring):
@@ -130,7 +130,7 @@ def test_a_lock_table_is_refused_since_its_writers_overwrite(settings, tmp_path:
 @pytest.mark.parametrize("is_made", [True, False])
 @pytest.mark.parametrize("times", [1, 3])
 def test_an_answer_that_is_lost_is_looked_up(settings, tmp_path: Path, is_made: bool, times: int) -> None:
-    """The rows are there once, whether the first request had been obeyed or not."""
+    """The rows exist once, whether or not the first request was carried out."""
     path = f"s3://lake/{tmp_path.name}/{is_made}{times}"
     lakescan.save(ROWS, path, format="delta", storage_options=settings)
     left = [times]
@@ -170,7 +170,7 @@ def test_a_store_that_never_answers_leaves_the_files_and_says_so(settings, tmp_p
 
 @pytest.mark.parametrize("is_read", [True, False])
 def test_a_commit_that_was_made_and_then_refused_is_looked_up(settings, tmp_path: Path, is_read: bool) -> None:
-    """A proxy answers for the store; once it asks for a login, nothing can be looked up."""
+    """A proxy answers for the store; once it requires a login, the commit cannot be looked up."""
     path = f"s3://lake/{tmp_path.name}/{is_read}"
     lakescan.save(ROWS, path, format="delta", storage_options=settings)
     target = lakescan.table(path, storage_options=settings)

@@ -1,4 +1,4 @@
-"""A table that is named by a relative path stays the same table after the working directory has changed."""
+"""A table named by a relative path stays the same table after the working directory changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one rule of removal: a file that is named stays, in whatever way it is written."""
+"""The rule of removal: a referenced file stays, however its location is spelled."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_file_that_is_named_stays_however_it_is_spelled(file: str, named: str)
 
 @given(st.data(), st.sampled_from(sorted(ROOTS)), st.sampled_from(["f", "a b", "p%20c", "100%", "ü", "x+y#z?"]))
 def test_no_live_file_goes_by_any_name_of_its_store(data: st.DataObject, store: str, name: str) -> None:
-    """It is kept, or whether it is live is said to be unclear."""
+    """The file is kept, or the removal reports that its state is unclear."""
     listed, named = (data.draw(st.sampled_from(ROOTS[store])) for _ in range(2))
     try:
         found = left([f"{listed}/t/p=1/{name}", f"{listed}/t/p=1/other"], f"{named}/t//p=1/{name}")

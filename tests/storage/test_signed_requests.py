@@ -1,4 +1,4 @@
-"""Requests to S3 that a catalog signs: their addresses, what an answer may say, and when a signature is used again."""
+"""S3 requests that a catalog signs: their addresses, the allowed answers, and the reuse of signatures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AUTHORIZATION = "AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host;x-own, Sign
 
 
 class Asked(Exception):
-    """What a signer was asked."""
+    """A request to a signer."""
 
 
 class Raising:
@@ -68,7 +68,7 @@ def test_no_request_goes_to_a_host_that_hands_out_credentials(host: str) -> None
 
 
 class Answering:
-    """Answers what the test says, and counts."""
+    """A signer that gives the test's answer and counts requests."""
 
     identity = "somebody"
 
@@ -149,7 +149,7 @@ def test_a_signature_is_used_again_for_the_same_headers_that_are_signed(monkeypa
 def test_delta_tables_are_not_committed_to_by_signed_requests() -> None:
     signed = {"s3.remote-signing-enabled": "true", "s3.region": "eu-west-1"}
     storage = Storage(io_properties=signed, vended=Credentials([Credential("", signed)], None, Raising()))
-    with pytest.raises(lakescan.UnsupportedFeature, match="Signed requests read and write Iceberg tables"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="Signed requests only work for Iceberg tables"):
         put_if_absent(storage, "s3://lake/t/_delta_log/00000000000000000000.json", b"{}")
     assert storage.is_issued
 

@@ -104,7 +104,7 @@ def test_what_is_no_file_is_refused_before_it_is_opened(
 
 @pytest.mark.parametrize("make", [_pipe, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
 def test_what_has_a_files_name_is_listed_whatever_it_is(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    """To leave a commit out because it is a pipe would be to read an older table."""
+    """Omitting a commit because it is a pipe would mean reading an older table."""
     make(tmp_path / "00000.json")
     assert [entry.name for entry in Storage().list(str(tmp_path))] == ["00000.json"]
 
@@ -127,7 +127,7 @@ def test_a_location_that_leads_nowhere_is_an_error_of_ours_and_a_short_one(
 
 
 def test_more_bytes_than_a_file_has_are_not_asked_for(tmp_path: Path) -> None:
-    """A deletion vector of 2**31 bytes is not made room for."""
+    """A deletion vector of 2**31 bytes is not allocated."""
     (tmp_path / "f").write_bytes(b"0123456789")
     for offset, length in [(3, 2**31), (11, 0), (-1, 2), (0, -1), (2**62, 2**62)]:
         with pytest.raises(CorruptMetadata, match="has 10 bytes"):

@@ -1,4 +1,4 @@
-"""What storage options mean on the wire: Arrow's and obstore's requests go to the same place, by the same identity."""
+"""Storage options on the wire: requests of Arrow and obstore have the same endpoint and the same identity."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def server() -> Iterator[Recorded]:
 
 
 def use(store: str, options: dict[str, Any], server: Recorded) -> None:
-    """Look a file up by Arrow, and create one by obstore; the server has nothing and takes nothing."""
+    """Look a file up through Arrow and create one through obstore; the server is empty and refuses writes."""
     server.requests.clear()
     storage, location = Storage(options), f"{ROOTS[store]}/t/f.json"
     with suppress(LakescanError):
@@ -39,7 +39,7 @@ def use(store: str, options: dict[str, Any], server: Recorded) -> None:
         put_if_absent(storage, location, b"x")
 
 
-NOBODY = ("Bearer anonymous",)  # obstore's puts need a token, even if it says nothing
+NOBODY = ("Bearer anonymous",)  # obstore's puts need a token, even an empty one
 
 
 S3_SPELLINGS = {
@@ -242,7 +242,7 @@ def test_azure_gets_the_endpoint_and_the_secret(
     server: Recorded,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever is in the environment, which obstore prefers to a signature in the settings."""
+    """Whatever the environment sets: obstore would prefer it to a signature in the settings."""
     if has_other:
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "b3RoZXI=")
     use("abfs", {n: e.replace("URL", server.url) if isinstance(e, str) else e for n, e in options.items()}, server)
@@ -285,18 +285,18 @@ def test_a_container_alone_is_of_the_account_in_the_options(server: Recorded) ->
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"client_kwargs": {"api_version": "1"}}, r"'client_kwargs\.api_version' cannot be obeyed"),
+        ({"client_kwargs": {"api_version": "1"}}, r"'client_kwargs\.api_version' is not supported"),
         ({"client_kwargs": "no json"}, "'client_kwargs' takes a JSON object"),
         ({"config_kwargs": {"s3": {"use_accelerate_endpoint": True}}}, r"config_kwargs\.s3\.use_accelerate_endpoint"),
         ({"config_kwargs": {"signature_version": "s3"}}, r"config_kwargs\.signature_version"),
         ({"config_kwargs": {"retries": {"mode": "adaptive"}}}, r"config_kwargs\.retries\.mode"),
-        ({"config_kwargs": {"proxies": {"http": "a", "https": "b"}}}, "One proxy"),
+        ({"config_kwargs": {"proxies": {"http": "a", "https": "b"}}}, "All requests use one proxy"),
         ({"config_kwargs": {"user_agent": "me"}}, r"config_kwargs\.user_agent"),
-        ({"s3_additional_kwargs": {"ServerSideEncryption": "aws:kms"}}, "bucket encrypt"),
+        ({"s3_additional_kwargs": {"ServerSideEncryption": "aws:kms"}}, "default encryption of the bucket"),
         ({"token": {"type": "service_account"}}, "GOOGLE_APPLICATION_CREDENTIALS"),
         ({"token": "/me.json"}, "GOOGLE_APPLICATION_CREDENTIALS"),
         ({"token": "browser"}, "GOOGLE_APPLICATION_CREDENTIALS"),
-        ({"access": "read_only"}, "'access' cannot be obeyed"),
+        ({"access": "read_only"}, "'access' is not supported"),
         ({"credential": object()}, "account_key"),
         ({"connection_string": "AccountName"}, "takes pairs such as"),
         ({"connection_string": "UseDevelopmentStorage=true"}, "127.0.0.1:10000"),
@@ -324,7 +324,7 @@ def test_retries_are_as_many_as_is_said(server: Recorded) -> None:
 
 
 def test_both_assume_the_role(server: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    with s3_server("any") as endpoint:  # it has AWS's service of tokens, too
+    with s3_server("any") as endpoint:  # the server is also AWS's token service
         for name, value in {"ACCESS_KEY_ID": "base", "SECRET_ACCESS_KEY": "s", "ENDPOINT_URL_STS": endpoint}.items():
             monkeypatch.setenv(f"AWS_{name}", value)
         role = {"role_arn": "arn:aws:iam::123456789012:role/reader", "external_id": "some"}

@@ -1,4 +1,4 @@
-"""A law: each storage option, in each spelling, reaches both clients, Arrow's and obstore's, or is refused by name."""
+"""Law: each storage option, under each of its names, reaches both clients (Arrow and obstore) or is refused by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def arguments(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
-    """What the constructors of both clients have got, by `arrow` and `obstore`."""
+    """Record the constructor arguments of both clients, under `arrow` and `obstore`."""
     got: dict[str, dict[str, Any]] = {}
 
     def of_arrow(*positional: Any, **named: Any) -> Any:
@@ -66,7 +66,7 @@ KEYS, SECRET = {"secret_key": "s"}, {"access_key": "k"}
 HOST = {"endpoint": "host:1"}
 PEM = Path(__file__).parents[1] / "support" / "recorded.py"  # any file
 TIME = datetime(2030, 1, 1, tzinfo=UTC)
-# By store and first name of a setting: its value, options beside it, and what Arrow's and obstore's clients get.
+# By store and first name of a setting: its value, other options needed, and the arguments of both clients.
 Reached = tuple[Any, dict[str, Any], dict[str, Any], dict[str, Any]]
 S3: dict[str, Reached] = {
     "access_key": ("k", KEYS, {"access_key": "k", "secret_key": "s"}, {"aws_access_key_id": "k"}),
@@ -270,7 +270,7 @@ def test_each_spelling_of_a_setting_reaches_both_clients(
 
 
 def assumed(provider: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What is asked of AWS for the credentials of a role."""
+    """Record the request to AWS for a role's credentials."""
     asked: dict[str, Any] = {}
 
     class Client:
@@ -291,7 +291,7 @@ def test_what_arrows_client_cannot_obey_is_refused_by_name(
     for name in setting.spellings:
         value: Any = "5" if "time" in name or "retr" in name else "true"
         value = "/a.pem" if "file" in name else value
-        with pytest.raises(InvalidOption, match=rf"'{name}' cannot be obeyed"):
+        with pytest.raises(InvalidOption, match=rf"'{name}' is not supported"):
             connect(setting.store, {name: value})
     assert "obstore" not in arguments
 
@@ -321,8 +321,8 @@ def test_contradictions_of_s3_are_refused(options: dict[str, Any], says: str) ->
 @pytest.mark.parametrize(
     ("store", "options", "says"),
     [
-        ("gcs", {"token": "t", "anonymous": True}, "a token, and say that there is none"),
-        ("abfs", {"account_key": "a2V5", "anonymous": True}, "account_key, and say that there is none"),
+        ("gcs", {"token": "t", "anonymous": True}, "both a token and anonymous=true"),
+        ("abfs", {"account_key": "a2V5", "anonymous": True}, "both account_key and anonymous=true"),
         ("abfs", {"account_key": "a2V5", "sas_token": "x"}, "both account_key and sas_token"),
         ("abfs", {"client_id": "c", "client_secret": "s"}, "set all three"),
         ("abfs", {"endpoint": "http://h:1/other"}, "the account is 'acc'"),

@@ -1,4 +1,4 @@
-"""A store that is not there is told at once, with what to set; a commit that was not sent to it was not made."""
+"""An unreachable store fails at once, naming the setting; a commit that was never sent counts as not made."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def closed() -> Iterator[str]:
-    """An address that refuses connections."""
+    """Yield an address that refuses connections."""
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))  # not listening
         yield f"127.0.0.1:{taken.getsockname()[1]}"
@@ -66,7 +66,7 @@ def s3() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def unresolved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """No network: the addresses that were tried."""
+    """Simulate a missing network; record the addresses that were tried."""
     tried: list[tuple[str, int]] = []
 
     def connect(address: tuple[str, int], **_: Any) -> None:
@@ -100,7 +100,7 @@ def test_a_host_that_is_not_there_is_told_before_the_client_tries(
 
 @pytest.mark.parametrize("location", [GOOGLE, AZURE])
 def test_a_port_that_refuses_connections_is_told(location: str, closed: str) -> None:
-    with pytest.raises(StorageError, match=f"{closed} does not answer .*refused"):
+    with pytest.raises(StorageError, match=f"{closed} does not respond .*refused"):
         Storage({"endpoint": f"http://{closed}", "anonymous": True}).exists(location)
 
 
@@ -173,7 +173,7 @@ def test_advice_on_credentials_is_that_of_the_store(location: str, says: str) ->
 
 @pytest.fixture
 def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a commit was made is not asked: nothing was sent."""
+    """Fail if the outcome of a commit is looked up: nothing was sent."""
 
     def looked(*_: Any, **__: Any) -> None:
         raise AssertionError("the outcome was looked up")
@@ -187,7 +187,7 @@ def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_commit_without_a_connection_was_not_made(location: str, closed: str) -> None:
     secret = {"account_key": "a2V5"} if location == AZURE else {**KEYS, "token": "t"}
     options = {**secret, "endpoint": f"http://{closed}"}
-    with pytest.raises(NotSent, match="does not answer"):
+    with pytest.raises(NotSent, match="does not respond"):
         commit(Storage(options), location, 0, b"{}", "id")
 
 
@@ -219,7 +219,7 @@ def test_a_commit_with_settings_that_no_client_takes_was_not_made() -> None:
         commit(Storage({**KEYS, "verify": "/none.pem"}), "s3://lake/t", 0, b"{}", "id")
     with patch.dict("sys.modules", {"obstore": None}), pytest.raises(MissingDependency):
         commit(Storage(KEYS), "s3://lake/t", 0, b"{}", "id")
-    with pytest.raises(InvalidOption, match="'retry_timeout' cannot be obeyed"):
+    with pytest.raises(InvalidOption, match="'retry_timeout' is not supported"):
         commit(Storage({**KEYS, "retry_timeout": 5}), "s3://lake/t", 0, b"{}", "id")
 
 
@@ -242,7 +242,7 @@ def test_a_store_that_is_busy_at_first_gets_the_patience_of_commits(s3: dict[str
         policies = patch.multiple(put_commit, PUTS=quick, UNSENT=none)
         with policies, pytest.raises(NotSent):
             commit(storage, "s3://lake/busy", 0, b"{}", "id")
-        assert sum(each.method == "PUT" for each in busy.requests) == 3  # of the probe: the commit is not sent
+        assert sum(each.method == "PUT" for each in busy.requests) == 3  # the probe fails, and the commit is not sent
 
 
 def test_a_new_table_on_a_store_that_takes_no_commit_is_not_there(s3: dict[str, str], closed: str) -> None:
@@ -264,7 +264,7 @@ def test_a_new_table_on_a_store_that_takes_no_commit_is_not_there(s3: dict[str, 
 
 
 class Silent:
-    """A server whose answer is lost: it reads the request, and closes the connection."""
+    """A server whose answer is lost: it reads the request and closes the connection."""
 
     def __enter__(self) -> str:
         self._socket = socket.create_server(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Bytes that the process has allocated, to tell what objects outside of Python take."""
+"""Count the bytes that the process has allocated, to measure objects outside of Python."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class _Mallinfo(ctypes.Structure):
 
 
 def allocated() -> int:
-    """Bytes in use from malloc and Arrow's pool, without Python's small objects; skips where the C library tells none.
+    """Return the bytes in use in malloc and Arrow's pool, without small Python objects; skip without such a count.
 
-    Not what the process holds: an allocator keeps pages that are free.
+    This is less than the resident memory: an allocator keeps free pages.
     """
     mallinfo = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if mallinfo is None:
-        pytest.skip("the C library does not tell what is allocated (glibc from 2.33 on does)")
+        pytest.skip("the C library does not report allocated bytes (glibc from 2.33 on does)")
     mallinfo.restype = _Mallinfo
     gc.collect()
     found = mallinfo()

@@ -1,4 +1,4 @@
-"""Azurite: Azure's blobs, in memory. Containers are folders without a hierarchical namespace."""
+"""Azurite: Azure's blob storage in memory. Its containers have no hierarchical namespace."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pyarrow import fs as pafs
 from tests.support.stores import STORES, await_port, free_port, needed
 
 ACCOUNT = "devstoreaccount1"
-KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # of every Azurite
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # Azurite's key
 
 
 @contextmanager
 def azure_server(container: str) -> Iterator[str]:
-    """A server with a container; its authority."""
+    """Start a server with a container and yield its authority (host and port)."""
     program = STORES / "azurite" / "node_modules" / ".bin" / "azurite-blob"
     needed(program, "node")
     port = free_port()

@@ -1,4 +1,4 @@
-"""A page as a browser draws it: headless Chromium says where each element is, and how large."""
+"""Render a page in headless Chromium and return the position and size of each element."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MEASURE = """<script>addEventListener("load", () => {
 
 @dataclass(frozen=True)
 class Box:
-    """Where an element is drawn, in pixels."""
+    """The position and size of an element, in pixels."""
 
     x: float
     y: float
@@ -45,7 +45,7 @@ class Shapes:
         self.width = self._measure(["main"])["width"]
 
     def of(self, selector: str) -> list[Box]:
-        """The elements that a CSS selector picks, in document order."""
+        """Return the elements that match a CSS selector, in document order."""
         found = self._measure([selector])["boxes"][selector]
         return [Box(b["x"], b["y"], b["width"], b["height"]) for b in found]
 
@@ -64,7 +64,7 @@ class Shapes:
 
 
 def drawn(page: Path, width: int = 1200) -> Shapes:
-    """The page in a window of that width; skips the test where there is no browser."""
+    """Render the page in a window of that width; skip the test without a browser."""
     browser = next((path for name in _NAMES if (path := shutil.which(name))), None)
     if browser is None:
         pytest.skip(f"no browser to draw the page with: none of {', '.join(_NAMES)} is installed")

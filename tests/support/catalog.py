@@ -7,7 +7,7 @@ from typing import Any
 
 
 def local_catalog(folder: Path, name: str = "c") -> Any:
-    """A catalog named so, with the namespace `n`, whose tables are under the folder."""
+    """Make a catalog with the namespace `n`, whose tables are under the folder."""
     from pyiceberg.catalog.sql import SqlCatalog
 
     catalog = SqlCatalog(name, uri=f"sqlite:///{folder}/{name}.db", warehouse=f"file://{folder}")

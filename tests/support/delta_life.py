@@ -1,6 +1,7 @@
-"""A Delta table's life at random: features on and off, columns changed, rows written, versions restored; and a model.
+"""Random lives of a Delta table, checked against a model: features, columns, rows and restored versions change.
 
-The model is a list of rows. Columns are numbers, `id` and others by new names; one may be the partition column.
+The model is a list of rows. Columns hold numbers: `id`, and others with new names. One of them may be the partition
+column.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ ARROW = {
 
 @dataclass
 class Model:
-    """What the table should be: its columns and their types, and its rows."""
+    """The expected table: its columns and their types, and its rows."""
 
     columns: dict[str, str]
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -88,7 +89,7 @@ class Life:
         self.models[newest(self.folder)] = deepcopy(self.model)
 
     def step(self) -> None:
-        """Do something, if it is possible, and check the rows."""
+        """Make a random change, if it is possible, and check the rows."""
         act: Callable[[], object] = self.random.choice(self.actions)
         before = newest(self.folder)
         self.log.append(act.__name__)
@@ -101,7 +102,7 @@ class Life:
         self.check(self.table.scan().as_of(version=version).to_arrow(), self.models[version])
 
     def known(self) -> list[int]:
-        """Versions whose rows are known, and that the log still has."""
+        """Return the versions in the log whose rows are known."""
         first = list_log(str(self.folder), Storage()).checkpoints[:1]
         commits = {int(file.name[:20]) for file in (self.folder / "_delta_log").glob("*.json")}
         oldest = 0 if 0 in commits else first[0].version
@@ -238,7 +239,7 @@ class Life:
         name = self.random.choice([self.partitioned(), self.other()])
         if name in (None, "id") or not self.is_mapped():
             return
-        # A name that another column had before is taken again now and then.
+        # Sometimes the name of an earlier column is reused.
         new = self.random.choice(["f", "d", "s", "p", self.new_name()])
         if new in self.model.columns:
             return
@@ -247,7 +248,7 @@ class Life:
         self.model.rows = [{new if n == name else n: v for n, v in row.items()} for row in self.model.rows]
 
     def widen(self) -> None:
-        checked = "delta.constraints.c" in self.table.properties  # a condition is made for a type
+        checked = "delta.constraints.c" in self.table.properties  # a condition depends on a type
         names = [n for n, kind in self.model.columns.items() if kind in WIDER and not (checked and n == "id")]
         if not names:
             return
@@ -304,7 +305,7 @@ class Life:
         self.table.checkpoint()
 
     def vacuum(self) -> None:
-        """Ten days later: only the newest version is sure to have its files."""
+        """Run VACUUM ten days later: then only the newest version is sure to have its files."""
         then = time.time() - 10 * 86400
         for file in self.folder.rglob("*"):
             if file.is_file():
@@ -332,7 +333,7 @@ class Life:
             self.table.alter().add_constraint("c", "id > 0").commit()
 
     def clone(self) -> None:
-        """Go on with a clone: its history is its own."""
+        """Continue with a clone, which has a history of its own."""
         target = self.folder.with_name(f"{self.folder.name}c")
         if target.exists():
             return
@@ -341,7 +342,7 @@ class Life:
 
 
 def _as(kind: str, value: Any) -> Any:
-    """A value of the model as its type has it now."""
+    """Convert a value of the model to its current type."""
     if value is None:
         return None
     if kind == "TIMESTAMP_NTZ" and not isinstance(value, datetime):

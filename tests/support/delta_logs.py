@@ -1,4 +1,4 @@
-"""Delta logs that are damaged on purpose: texts of commits, and tables whose log is changed in place."""
+"""Deliberately damaged Delta logs: texts of commits, and tables whose log is changed in place."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def text(*lines: Any, version: int = 0) -> LogText:
 
 
 def replaced(node: dict[str, Any], member: str, value: Any) -> dict[str, Any]:
-    """The node with another value of a member, of which dots part the path; without it for `MISSING`."""
+    """Return the node with one member replaced; dots separate the path. `MISSING` removes the member."""
     node = copy.deepcopy(node)
     *path, last = member.split(".")
     inner = node

@@ -1,4 +1,4 @@
-"""Statements that change rows of Delta tables, as callers make them: rows are found, deletes and files are written."""
+"""Row changes of Delta tables made through the internal API: find rows, then write deletes and files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAPPED = {"delta.columnMapping.mode": "name"}
 
 
 def target_of(folder: Path, **options: Any) -> DeltaTarget:
-    """The table as a target, at the version that it has now."""
+    """Return the table as a target, at its current version."""
     target = lakescan.table(folder)._target(WriteOptions.parse(options, "delta"))
     assert isinstance(target, DeltaTarget)
     _ = target.scan.snapshot
@@ -34,13 +34,13 @@ def target_of(folder: Path, **options: Any) -> DeltaTarget:
 
 
 def found(target: DeltaTarget, where: str) -> pa.Table:
-    """The rows that match, with their files and positions."""
+    """Return the rows that match, with their files and positions."""
     scan = lakescan.table(target.location, versionAsOf=target.base_state).scan().where(where)
     return scan.select(*target.writes.schema.names, "_file", "_pos").to_arrow()
 
 
 def mark(target: DeltaTarget, where: str, write_id: str = "write") -> list[WrittenDeletes]:
-    """Write vectors of the rows that match."""
+    """Write deletion vectors for the rows that match."""
     positions: dict[str, list[int]] = {}
     for row in found(target, where).to_pylist():
         positions.setdefault(row["_file"], []).append(row["_pos"])
@@ -52,7 +52,7 @@ def mark(target: DeltaTarget, where: str, write_id: str = "write") -> list[Writt
 
 
 def delete(target: DeltaTarget, where: str, **more: Any) -> None:
-    """DELETE by vectors, of what matches a condition."""
+    """DELETE the rows that match a condition, by deletion vectors."""
     deletes = mark(target, where)
     counts = RowCounts(deleted=sum(each.rows for each in deletes))
     words = {"predicate": where}
@@ -64,7 +64,7 @@ def delete(target: DeltaTarget, where: str, **more: Any) -> None:
 
 
 def update(target: DeltaTarget, where: str, new: pa.Table, **more: Any) -> None:
-    """UPDATE by vectors: what matches a condition is deleted, and the new rows are in files of their own."""
+    """UPDATE by deletion vectors: delete the rows that match, and write the new rows to other files."""
     deletes, files = mark(target, where), write_rows(target.writes, new.to_batches(), "new")
     counts = RowCounts(updated=sum(each.rows for each in deletes))
     target.change(
@@ -73,7 +73,7 @@ def update(target: DeltaTarget, where: str, new: pa.Table, **more: Any) -> None:
 
 
 def removed(target: DeltaTarget, where: str) -> list[RemovedFile]:
-    """The files with rows that match, to be removed whole."""
+    """Return the files with matching rows, to be removed whole."""
     paths = dict.fromkeys(found(target, where)["_file"].to_pylist())
     return [RemovedFile(path, {}, 0) for path in paths]
 
@@ -90,21 +90,21 @@ def _tagged(changes: tuple[tuple[str, pa.Table], ...]) -> Iterator[pa.RecordBatc
 
 
 def actions(folder: Path, name: str, version: int | None = None) -> list[dict[str, Any]]:
-    """The actions of a name in a commit, by default the newest."""
+    """Return the actions of a name in a commit, by default the newest."""
     number = newest(folder) if version is None else version
     lines = (folder / "_delta_log" / f"{number:020d}.json").read_text().splitlines()
     return [json.loads(line)[name] for line in lines if name in json.loads(line)]
 
 
 def ids(folder: Path, version: int | None = None) -> list[int]:
-    """The column `id` of a version, by default the newest, sorted."""
+    """Return the column `id` of a version, by default the newest, sorted."""
     options = {} if version is None else {"versionAsOf": version}
     rows = lakescan.table(folder, **options).scan().to_arrow()
     return sorted(rows["id"].to_pylist())
 
 
 def changes(folder: Path) -> list[tuple[str, int]]:
-    """The kind of change and the id of each row that the newest version changed."""
+    """Return the kind and the id of each row change of the newest version."""
     version = newest(folder)
     read = lakescan.table(folder).changes(start=version - 1, end=version).to_arrow()
     return sorted((row["_change_type"], row["id"]) for row in read.to_pylist())

@@ -1,4 +1,4 @@
-"""Delta tables that declare rules for their columns, as Spark would create them."""
+"""Make Delta tables that declare rules for their columns, as Spark would create them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_NULL = {"nullable": False}
 def table_of(
     folder: Path, columns: Mapping[str, Any], rules: Mapping[str, Mapping[str, Any]] | None = None, **more: Any
 ) -> lakescan.Table:
-    """A table whose columns have this metadata; `nullable` is not metadata."""
+    """Make a table whose columns have these rules as metadata; the rule `nullable` sets the column's nullability."""
     actions = created(columns, features=FEATURES, **more)
     metadata = actions[1]["metaData"]
     schema = json.loads(metadata["schemaString"])

@@ -1,4 +1,4 @@
-"""The state of a Delta table for comparisons, and logs of which only a checkpoint is left."""
+"""The state of a Delta table for comparisons, and logs reduced to a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_THE_LOG = ("version", "line", "is_add", "stats_parsed")
 
 
 def state(table: Path, version: int | None = None) -> tuple[Any, ...]:
-    """Protocol, metadata and live files, with all that scans know of them; statistics are parsed."""
+    """Return the protocol, metadata and live files with all data that scans use; statistics are parsed."""
     storage = Storage()
     reader = LogReader(str(table), storage)
     described = reader.version(list_log(str(table), storage).segment(version))
@@ -29,19 +29,19 @@ def state(table: Path, version: int | None = None) -> tuple[Any, ...]:
 
 
 def newest(table: Path) -> int:
-    """The newest version in the log."""
+    """Return the newest version in the log."""
     return list_log(str(table), Storage()).latest
 
 
 def leave_only(table: Path, checkpoint: str) -> None:
-    """Remove all of the log but one checkpoint, its sidecars, and what points to it."""
+    """Remove the log except for one checkpoint and its sidecars; also remove the pointer to the last checkpoint."""
     for file in (table / "_delta_log").iterdir():
         if file.is_file() and file.name not in (Path(checkpoint).name, "_last_checkpoint"):
             file.unlink()
 
 
 def commit(table: Path, *actions: Mapping[str, Any], version: int | None = None) -> int:
-    """Append a commit of these actions; its version."""
+    """Append a commit of these actions and return its version."""
     log = table / "_delta_log"
     log.mkdir(parents=True, exist_ok=True)
     number = len(list(log.glob("*.json"))) if version is None else version
@@ -55,7 +55,7 @@ def created(
     properties: Mapping[str, str] | None = None,
     features: Iterable[str] = (),
 ) -> list[dict[str, Any]]:
-    """The first actions of a table: its protocol and metadata. `columns` are Delta types by name."""
+    """Return the first actions of a table: its protocol and metadata. `columns` are Delta types by name."""
     fields = [{"name": n, "type": kind, "nullable": True, "metadata": {}} for n, kind in columns.items()]
     listed = sorted(features)
     protocol: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": 2}
@@ -78,11 +78,11 @@ def created(
 
 
 def added(path: str, partition: Mapping[str, str | None] | None = None, **members: Any) -> dict[str, Any]:
-    """An add action."""
+    """Return an add action."""
     file = {"path": path, "partitionValues": dict(partition or {}), "size": 10, "modificationTime": 1}
     return {"add": {**file, "dataChange": True, **members}}
 
 
 def removed(path: str, at: int, **members: Any) -> dict[str, Any]:
-    """A remove action; `at` in milliseconds since 1970."""
+    """Return a remove action; `at` in milliseconds since 1970."""
     return {"remove": {"path": path, "deletionTimestamp": at, "dataChange": True, **members}}

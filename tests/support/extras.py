@@ -1,4 +1,4 @@
-"""What each extra promises, tried with that extra alone.
+"""Check the features of one extra in an environment with only that extra.
 
 `python -m tests.support.extras EXTRA SHOP FOLDER` runs in an environment that has the built wheel with EXTRA (`core`
 for none) and nothing else of this project. SHOP holds the sample tables, made elsewhere; FOLDER is scratch.
@@ -23,7 +23,7 @@ _ROWS = pa.table({"id": pa.array(range(100), pa.int64()), "name": [f"n{i % 7}" f
 
 
 def core(orders: str, customers: str, folder: Path) -> None:
-    """Both formats are read, planned and explained; Delta tables on this machine are written."""
+    """Check reading, planning and explaining in both formats, and writing local Delta tables."""
     for path, column in ((orders, "quantity"), (customers, "customer_id")):
         scan = lakescan.table(path).scan().where(col(column) > 1)
         rows = scan.to_arrow()
@@ -37,19 +37,19 @@ def core(orders: str, customers: str, folder: Path) -> None:
 
 
 def fast(orders: str, customers: str, folder: Path) -> None:
-    """Manifests are decoded in columns."""
+    """Check that manifests are decoded by column."""
     import polars_avro  # noqa: F401
 
     core(orders, customers, folder)
 
 
 def sql(orders: str, customers: str, folder: Path) -> None:
-    """Filters are text."""
+    """Check filters written as SQL text."""
     assert lakescan.table(orders).scan().where("quantity in (1, 2) and ordered_at >= '2026-02-01'").count() > 0
 
 
 def iceberg(orders: str, customers: str, folder: Path) -> None:
-    """Catalogs, tables with partition transforms, writing and maintaining."""
+    """Check catalogs, tables with partition transforms, writing and maintenance."""
     lake = _catalog(folder)
     lake.create_namespace("s")
     for transform in ("bucket(4, id)", "truncate(2, name)", "id"):
@@ -62,7 +62,7 @@ def iceberg(orders: str, customers: str, folder: Path) -> None:
 
 
 def delta(orders: str, customers: str, folder: Path) -> None:
-    """Commits to object stores are put if absent."""
+    """Check put-if-absent commits to object stores."""
     from obstore.store import from_url
 
     assert from_url("s3://bucket", config={"aws_region": "eu-west-1"})
@@ -78,14 +78,14 @@ def _write_delta(path: str) -> None:
 
 
 def frames(orders: str, customers: str, folder: Path) -> None:
-    """pandas, Polars and DuckDB receive rows."""
+    """Check that pandas, Polars and DuckDB receive rows."""
     scan = lakescan.table(orders).scan().select("order_id", "price")
     assert len(scan.to_pandas()) == scan.to_polars().height == scan.count()
     assert len(scan.to_duckdb().fetchall()) == scan.count()
 
 
 def encryption(orders: str, customers: str, folder: Path) -> None:
-    """AES GCM streams are written and read."""
+    """Check writing and reading AES GCM streams."""
     from lakescan.storage.encryption import FileKey
     from lakescan.storage.encryption.gcm_stream import decrypt_stream, encrypt_stream
 
@@ -94,14 +94,14 @@ def encryption(orders: str, customers: str, folder: Path) -> None:
 
 
 def cli(orders: str, customers: str, folder: Path) -> None:
-    """The command line works."""
+    """Check that the command line works."""
     program = str(Path(sys.executable).parent / "lakescan")
     for arguments in (["--help"], ["doctor"], ["history", orders], ["head", customers], ["explain", orders]):
         subprocess.run([program, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
 def spark(orders: str, customers: str, folder: Path) -> None:
-    """Both formats are read on Spark, by its own reader and by name."""
+    """Check reading both formats on Spark, by its own reader and by name."""
     from tests.support.session import local_session
 
     session = local_session("extras", {"spark.sql.warehouse.dir": str(folder / "warehouse")})
@@ -113,7 +113,7 @@ def spark(orders: str, customers: str, folder: Path) -> None:
 
 
 def ray(orders: str, customers: str, folder: Path) -> None:
-    """Ray's workers read scans."""
+    """Check that Ray's workers read scans."""
     import ray as library
 
     library.init(num_cpus=2, include_dashboard=False, logging_level="error")
@@ -123,13 +123,13 @@ def ray(orders: str, customers: str, folder: Path) -> None:
 
 
 def dask(orders: str, customers: str, folder: Path) -> None:
-    """Dask frames have the rows of scans."""
+    """Check that Dask frames have the rows of scans."""
     scan = lakescan.table(orders).scan().where(col("quantity") > 1)
     assert sorted(scan.to_dask()["order_id"].compute(scheduler="sync")) == _ids(scan)
 
 
 def daft(orders: str, customers: str, folder: Path) -> None:
-    """Daft frames have the rows of scans, and the columns that a query needs."""
+    """Check that Daft frames have the rows of scans, and only the columns that a query needs."""
     import daft as library
 
     scan = lakescan.table(orders).scan().where(col("quantity") > 1)
@@ -144,12 +144,12 @@ def _ids(scan: lakescan.Scan) -> list[int]:
 
 
 def _refusal(call: Callable[[], object]) -> str:
-    """What a call says that misses a library of another extra."""
+    """Return the error of a call that needs a library of another extra."""
     try:
         call()
     except lakescan.MissingDependency as error:
         return str(error)
-    raise AssertionError("a library of another extra is here")
+    raise AssertionError("a library of another extra is installed")
 
 
 def _catalog(folder: Path) -> lakescan.Catalog:
@@ -162,7 +162,7 @@ PROMISES: dict[str, Callable[[str, str, Path], None]] = {
 
 
 def main(extra: str, shop: Path, folder: Path) -> None:
-    """Try one extra; raises where it does not do what it promises."""
+    """Check one extra; raise if a feature does not work."""
     orders = max((shop / "iceberg").glob("**/*.metadata.json"), key=lambda path: path.name)
     PROMISES[extra](str(orders), str(shop / "delta" / "customers"), folder)
     print(f"lakescan[{extra}] alone does what it promises")

@@ -1,4 +1,4 @@
-"""Columns of every type with the extremes of it, and what SQL says of filters on them, in plain Python."""
+"""Columns of every type with its extremes, and SQL's filter results on them, in plain Python."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _VALUES: dict[str, pa.Array] = {
 
 
 def table() -> pa.Table:
-    """Twelve rows, numbered by `k` and by pairs in `pair`; each column has all of its values, most a null."""
+    """Return twelve rows, numbered by `k` and by pairs in `pair`; each column has all of its values, most a null."""
     columns: dict[str, pa.Array] = {"k": pa.array(range(ROWS)), "pair": pa.array([n // 2 for n in range(ROWS)])}
     for place, (name, values) in enumerate(_VALUES.items()):
         known = pa.concat_arrays([values, pa.nulls(1, values.type)])
@@ -68,7 +68,7 @@ def table() -> pa.Table:
 
 
 def key(value: Any) -> Any:
-    """A value of a row, or a literal, as one that Python orders as SQL does: NaN last, times as whole numbers."""
+    """Convert a value or literal to one that Python orders as SQL does: NaN last, times as whole numbers."""
     if not isinstance(value, pa.Scalar) or not value.is_valid:
         return value if not isinstance(value, pa.Scalar) else None
     kind = value.type
@@ -89,24 +89,24 @@ _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def compared(op: str, value: Any, literal: Any) -> bool | None:
-    """What a comparison says of a row: unknown (None) where the value is null."""
+    """Return the result of a comparison for a row: unknown (None) if the value is null."""
     return None if value is None else bool(_COMPARED[op](value, literal))
 
 
 def both(one: bool | None, other: bool | None) -> bool | None:
-    """SQL's AND."""
+    """Compute SQL's AND."""
     if one is False or other is False:
         return False
     return None if one is None or other is None else True
 
 
 def negation(of: bool | None) -> bool | None:
-    """SQL's NOT."""
+    """Compute SQL's NOT."""
     return None if of is None else not of
 
 
 def like(text: str | None, pattern: str) -> bool | None:
-    """SQL's LIKE, with a backslash as its escape."""
+    """Compute SQL's LIKE, with a backslash as its escape."""
     if text is None:
         return None
     pieces = re.findall(r"\\(.)|(.)", pattern, re.DOTALL)
@@ -117,12 +117,12 @@ def like(text: str | None, pattern: str) -> bool | None:
 
 
 def as_numbers(values: pa.ChunkedArray) -> list[Any]:
-    """All values as `key` has them."""
+    """Convert all values by `key`."""
     return [key(value) for chunk in values.chunks for value in chunk]
 
 
 def same(found: Any, wanted: Any, kind: pa.DataType) -> bool:
-    """Whether what `min` or `max` returned is the value whose key is wanted."""
+    """Return whether the result of `min` or `max` is the value with the wanted key."""
     if found is None or wanted is None:
         return found is None and wanted is None
     if isinstance(found, pa.Scalar):  # the first nanosecond

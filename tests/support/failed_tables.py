@@ -1,4 +1,4 @@
-"""What a failing test is told about the tables it made: format, columns, history, files and first rows."""
+"""Describe the tables that a failing test made: format, columns, history, files and first rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import lakescan
 
-TABLES, FILES, ROWS = 5, 15, 10  # at most so many are printed
+TABLES, FILES, ROWS = 5, 15, 10  # the maximum number of tables to print
 
 
 def describe_tables(folder: Path) -> str:

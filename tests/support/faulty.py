@@ -1,4 +1,4 @@
-"""A local filesystem that fails where it is told to, as object stores do: in opening, reading, closing, listing."""
+"""A local filesystem with injected failures, like those of object stores: in opening, reading, closing, listing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from lakescan.storage import Storage, clients
 
 
 def faulty_storage(place: str, fault: Exception | None = None, *, after: int = 0) -> Storage:
-    """A storage of local files that raises `fault` at a place, once `after` calls there went well.
+    """Return a storage of local files that raises `fault` at a place after `after` successful calls there.
 
-    Places: open, read, close, info (of named files), list, delete. `short` gives half of what is asked for once, and
-    `empty` nothing, both without raising.
+    Places: open, read, close, info (of named files), list, delete. Two faults raise nothing: `short` returns half of
+    the requested bytes once, and `empty` returns none.
     """
     made = Storage()
     made._filesystems["file", "", None] = None, pafs.PyFileSystem(_Handler(_Faults(place, fault, after)))
@@ -26,7 +26,7 @@ def faulty_storage(place: str, fault: Exception | None = None, *, after: int = 0
 
 
 def install(place: str, fault: str, after: int) -> None:
-    """Let every storage of this process fail so; `fault` is the name of one of Python's exceptions."""
+    """Inject the fault into every storage of this process; `fault` is the name of a built-in exception."""
     made = {"OSError": OSError(errno.EIO, "injected: input/output error"), "ValueError": ValueError("injected")}
     named = made.get(fault) or getattr(builtins, fault)("injected")
     faulty = pafs.PyFileSystem(_Handler(_Faults(place, named, after)))

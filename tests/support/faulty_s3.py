@@ -1,4 +1,4 @@
-"""An S3 in front of moto's whose answers go wrong: one request of a test is refused, lost, or obeyed too late."""
+"""An S3 proxy in front of moto that makes one request of a test fail: refused, lost, or carried out too late."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from typing import Any
 
 from tests.support.s3 import s3_server
 
-# Faults: whether the request is obeyed, and what the client hears.
+# Faults: whether the request is carried out, and the client's answer.
 REFUSED = "503"
 OBEYED = "obeyed, then 503"
 LOST = "obeyed, then the connection breaks"
-RACED = "obeyed, then 412"  # what a repeated conditional put hears if the answer to the first was lost
+RACED = "obeyed, then 412"  # the answer to a repeated conditional put if the answer to the first was lost
 LATE = "obeyed after the client has given up"
 FAULTS = (REFUSED, OBEYED, LOST, RACED, LATE)
-TIMEOUT = 3.0  # seconds: what clients are to wait for an answer if one is `LATE`
+TIMEOUT = 3.0  # seconds: the client timeout to set for a `LATE` answer
 _STATUS = {REFUSED: 503, OBEYED: 503, RACED: 412}
 
 
 class FaultyS3:
-    """Forwards requests to an endpoint; while `armed`, the one numbered `at` of those it matters to fails."""
+    """Forward requests to an endpoint; while `armed`, the request numbered `at` among the relevant ones fails."""
 
     def __init__(self, behind: str) -> None:
-        self.behind = behind  # the endpoint of what obeys
+        self.behind = behind  # the endpoint that carries out requests
         self._behind, self._lock = behind.removeprefix("http://"), threading.Lock()
         self._count, self._at, self._fault = 0, -1, ""
         self.has_met = self._lasting = False
@@ -36,7 +36,7 @@ class FaultyS3:
 
     @contextmanager
     def armed(self, fault: str, at: int, *, lasting: bool = False) -> Iterator[None]:
-        """The fault in the block; if it is `lasting`, also of all requests after the one at `at`."""
+        """Inject the fault within the block; if it is `lasting`, also into all requests after the one at `at`."""
         with self._lock:
             self._count, self._at, self._fault, self.has_met, self._lasting = 0, at, fault, False, lasting
         try:
@@ -78,14 +78,14 @@ class FaultyS3:
 
 
 def _kind(handler: BaseHTTPRequestHandler) -> str:
-    """The kind of a request: list, head, get, range or put, ..."""
+    """Return the kind of a request: list, head, get, range or put, ..."""
     if handler.command != "GET":
         return handler.command.lower()
     return "list" if "list-type" in handler.path else "range" if "Range" in handler.headers else "get"
 
 
 def _matters(fault: str, handler: BaseHTTPRequestHandler) -> bool:
-    """Whether a fault differs from a refusal: only that of a request that changes something."""
+    """Return whether a fault applies to this request: most faults apply only to requests that change something."""
     is_conditional = handler.command == "PUT" and "If-None-Match" in handler.headers
     return is_conditional if fault == RACED else fault == REFUSED or handler.command not in ("GET", "HEAD")
 
@@ -118,7 +118,7 @@ def answer(handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str]
 
 @contextmanager
 def faulty_s3(bucket: str, make: type[FaultyS3] = FaultyS3) -> Iterator[tuple[str, FaultyS3]]:
-    """A server with a bucket: its endpoint, and what decides on faults."""
+    """Start a server with a bucket; yield its endpoint and the object that decides on faults."""
     with s3_server(bucket) as behind:
         faulty = make(behind)
 

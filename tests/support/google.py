@@ -1,4 +1,4 @@
-"""Google's storage, in memory: its JSON API as Arrow speaks it, its XML API as obstore speaks it, with conditions."""
+"""Google Cloud Storage in memory: the JSON API used by Arrow, the XML API used by obstore, and preconditions."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ OBEYED = "obeyed, then 503"
 LOST = "obeyed, then the connection breaks"
 RACED = "obeyed, then 412"
 _ROOT = Path(__file__).parents[2]
-PAGE = 1000  # names of a listing at most, as Google's
+PAGE = 1000  # maximum number of names in a listing, as Google's
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 
 @dataclass
 class Faults:
-    """Which of the requests that change something goes wrong, and how."""
+    """Decides which modifying request fails, and how."""
 
     fault: str = ""
     at: int = -1
     count: int = 0
 
     def next(self, handler: BaseHTTPRequestHandler) -> str:
-        """The fault of this request."""
+        """Return the fault of this request."""
         is_conditional = "x-goog-if-generation-match" in handler.headers
         if handler.command in ("GET", "HEAD") or (self.fault == RACED and not is_conditional):
             return ""
@@ -179,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
         }
 
     def _content(self, blob: Blob) -> None:
-        """All of an object, or the range that is asked for."""
+        """Send the whole object, or the requested range."""
         wanted, whole = _RANGE.fullmatch(self.headers.get("Range") or ""), len(blob.data)
         if wanted is None:
             return self._answer(200, blob.data, self._named(blob))
@@ -247,7 +247,7 @@ def _serve(buckets: list[str]) -> None:
 
 
 def armed(address: str, fault: str = "", at: int = -1) -> bool:
-    """Let a request of a server go wrong from now on, and no other; whether the one before has."""
+    """Make one later request of a server fail; return whether the previous fault has occurred."""
     with closing(http.client.HTTPConnection(address.rpartition("/")[2])) as connection:
         connection.request("POST", "/faults", json.dumps({"fault": fault, "at": at}))
         return bool(json.loads(connection.getresponse().read())["met"])
@@ -255,7 +255,7 @@ def armed(address: str, fault: str = "", at: int = -1) -> bool:
 
 @contextmanager
 def google_server(*buckets: str) -> Iterator[str]:
-    """A server with buckets; its endpoint. It is a process: a read by Arrow keeps other threads from answering."""
+    """Start a server with buckets and yield its endpoint. It is a process: a read by Arrow blocks other threads."""
     process = subprocess.Popen([sys.executable, "-m", __name__, *buckets], stdout=subprocess.PIPE, text=True, cwd=_ROOT)
     try:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""The objects of Google's storage, in memory, with their generations and uploads."""
+"""The objects of an in-memory Google Cloud Storage, with their generations and uploads."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class GoogleStorage:
             raise Refused(404) from None
 
     def put(self, bucket: str, key: str, data: bytes, match: str | None, metadata: dict[str, Any]) -> Blob:
-        """Make an object, if its generation is the one to `match` (0: there is none)."""
+        """Store an object if its generation equals `match` (0: the object does not exist)."""
         with self._lock:
             if bucket not in self.buckets:
                 raise Refused(404)
@@ -61,7 +61,7 @@ class GoogleStorage:
             del self.buckets[bucket][key]
 
     def listed(self, bucket: str, query: dict[str, str], after: str, most: int) -> tuple[list[str], list[str], str]:
-        """Names and prefixes of a page, and the last one of them if there are more."""
+        """Return the names and prefixes of a page, and the last one of them if there are more pages."""
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         if bucket not in self.buckets:
             raise Refused(404)
@@ -83,7 +83,7 @@ class GoogleStorage:
         return number
 
     def continued(self, number: str, body: bytes, chunk: str | None) -> tuple[str, str, Blob | None, int]:
-        """Take a part of a resumable upload; the object once it is whole, and how many bytes there are."""
+        """Accept a part of a resumable upload; return the object once it is whole, and the number of bytes so far."""
         bucket, key, metadata, query, data = self._uploads[number]
         start, size = _CHUNK.fullmatch(chunk).groups() if chunk else ("0", str(len(body)))  # type: ignore[union-attr]
         if start is not None:
@@ -91,6 +91,6 @@ class GoogleStorage:
         if size == "*" or len(data) < int(size):
             return bucket, key, None, len(data)
         known = self.buckets[bucket].get(key)
-        if known is None or known.metadata.get("upload") != number:  # else the answer was lost, and it is asked for
+        if known is None or known.metadata.get("upload") != number:  # otherwise the client asks for a lost answer
             known = self.put(bucket, key, bytes(data), query.get("ifGenerationMatch"), {**metadata, "upload": number})
         return bucket, key, known, len(data)

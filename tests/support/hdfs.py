@@ -1,4 +1,4 @@
-"""A small HDFS of two namenodes behind one name, and Python processes that use it by Hadoop's client."""
+"""A small HDFS of two namenodes behind one name, and Python processes that use it through Hadoop's client."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from tests.support.stores import STORES, needed
 
 _SOURCE = Path(__file__).parent / "HighAvailability.java"
 _SPARK_JARS = Path(pyspark.__file__).parent / "jars"
-_SECONDS = 300  # at most, for a process
+_SECONDS = 300  # the timeout of a process
 
 
 @dataclass
 class HighlyAvailable:
-    """The cluster; `root` is the location of its name service, `conf` the folder of its clients' configuration."""
+    """The cluster. `root` is the location of its name service, `conf` the folder of its clients' configuration."""
 
     process: subprocess.Popen[str]
     conf: Path
     root: str = "hdfs://lake"
 
     def fail_over(self, to: str) -> None:
-        """Let the namenode `one` or `two` be the active one."""
+        """Make the namenode `one` or `two` the active one."""
         self._order(f"to {to}")
 
     def kill(self, which: str) -> None:
-        """Let the namenode `one` or `two`, which is the active one, die; it is the standby then."""
+        """Kill the active namenode, `one` or `two`; it comes back as the standby."""
         self._order(f"kill {which}")
 
     def _order(self, line: str) -> None:
@@ -45,7 +45,7 @@ class HighlyAvailable:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process has to set, and no more."""
+        """Return exactly the environment variables that a process needs."""
         kept = {name: value for name, value in os.environ.items() if name not in ("CLASSPATH", "JAVA_HOME")}
         home = self.conf / "home"
         (home / "lib" / "native").mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ class HighlyAvailable:
 
     @contextmanager
     def running(self, body: Callable[[str], None], folder: str) -> Iterator[subprocess.Popen[str]]:
-        """A process that runs a function of a folder meanwhile; it has ended well afterwards."""
+        """Run a function of a folder in a process during the block, and check that it ended successfully."""
         with subprocess.Popen(
             self._command(body, folder), env=self.environment, stdout=subprocess.PIPE, text=True
         ) as it:
@@ -66,7 +66,7 @@ class HighlyAvailable:
                 it.kill()
 
     def run(self, body: Callable[[str], None], folder: str, environment: dict[str, str] | None = None) -> str:
-        """Run a function of a folder in a process of its own; what it has written to the standard error."""
+        """Run a function of a folder in a separate process; return its standard error."""
         done = subprocess.run(
             self._command(body, folder),
             env=environment or self.environment,
@@ -93,7 +93,7 @@ def _await(process: subprocess.Popen[str], word: str) -> None:
 
 @contextmanager
 def highly_available(folder: Path) -> Iterator[HighlyAvailable]:
-    """The cluster, with its files in a folder."""
+    """Start the cluster, with its files in a folder."""
     needed(STORES / "native" / "libhdfs.so", STORES / "jars", "java")
     jars = [*STORES.glob("jars/*.jar")]
     for name in ("slf4j-api", "log4j-", "jcl-over", "commons-"):

@@ -1,4 +1,4 @@
-"""A Hive metastore of the test's own: the one that PySpark's JARs have, over an embedded Derby database."""
+"""A Hive metastore for tests, from PySpark's JARs, over an embedded Derby database."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SETTINGS = {
 
 @contextmanager
 def hive_server(jvm: Any, folder: Path) -> Iterator[str]:
-    """Start a metastore; its URI. A JVM that has Hive's classes makes the tables of its locks before."""
+    """Start a metastore and yield its URI. A JVM with Hive's classes first makes the tables of its locks."""
     java = shutil.which("java")
     if java is None:
         pytest.skip("no java on the path to run a Hive metastore")
@@ -58,7 +58,7 @@ def _make_lock_tables(jvm: Any, url: str) -> None:
     conf = jvm.org.apache.hadoop.hive.conf.HiveConf()
     conf.set("javax.jdo.option.ConnectionURL", url)
     jvm.org.apache.hadoop.hive.metastore.txn.TxnDbUtil.prepDb(conf)
-    closed = "jdbc:derby:;shutdown=true"  # which Derby answers with an error, always
+    closed = "jdbc:derby:;shutdown=true"  # Derby always answers this with an error
     with pytest.raises(Exception, match="Derby system shutdown"):
         jvm.java.sql.DriverManager.getConnection(closed)
 
@@ -76,7 +76,7 @@ def _wait(port: int, process: subprocess.Popen[bytes], out: Path) -> None:
 
 @contextmanager
 def hive_catalog(uri: str, folder: Path) -> Iterator[lakescan.Catalog]:
-    """The catalog `hive` of a metastore, whose database `db` is in the folder; new databases are gone afterwards."""
+    """The catalog `hive` of a metastore, with the database `db` in the folder; new databases are dropped afterwards."""
     found = lakescan.catalog("hive", type="hive", uri=uri, warehouse=f"file://{folder}")
     before = set(found.list_namespaces())
     found.create_namespace("db", properties={"location": f"file://{folder}/db"})
@@ -89,13 +89,13 @@ def hive_catalog(uri: str, folder: Path) -> Iterator[lakescan.Catalog]:
 
 
 def client(catalog: lakescan.Catalog) -> Any:
-    """A connection to the metastore of a catalog, in a `with` block."""
+    """Connect to the metastore of a catalog, in a `with` block."""
     opened: Any = connection(catalog.name)
     return opened._client
 
 
 def entry(catalog: lakescan.Catalog, name: str) -> Any:
-    """What the metastore has of a table, as Thrift's object."""
+    """Return the metastore's entry of a table, as a Thrift object."""
     with client(catalog) as metastore:
         return metastore.get_table(*name.split("."))
 

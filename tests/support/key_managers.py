@@ -9,7 +9,7 @@ from lakescan.storage.encryption.gcm_stream import Cipher, TagMismatch
 
 
 class TestKeys(KeyManager):
-    """The master keys of Java's `UnitestKMS`. `calls` counts what was asked of it."""
+    """The master keys of Java's `UnitestKMS`. `calls` counts the requests."""
 
     __test__ = False
     master: ClassVar[dict[str, bytes]] = {"keyA": b"0123456789012345", "keyB": b"1123456789012345"}

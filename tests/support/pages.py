@@ -1,13 +1,13 @@
-"""Run the pages of the site as a reader does: block after block in an empty folder, and compare what they show.
+"""Run the pages of the site as a reader does, block by block in an empty folder, and compare the output.
 
-- A `python` block runs in the page's namespace. A `sql` block runs in this process, or on Spark if the page says so,
+- A `python` block runs in the page's namespace. A `sql` block runs in this process, or on Spark if the page needs it,
   and shows its rows. An `sh` block runs the lines that begin with `lakescan`; others are installations or targets.
-- A block `text title="Output"` behind one of them is what it prints. `...` in it stands for anything.
-  Sizes in bytes are not compared: compressed metadata has ids and times in it.
-- `no-run` after the language, with a comment above that says why, leaves a block out.
+- A block `text title="Output"` after one of them is its expected output. `...` in it stands for anything.
+  Sizes in bytes are not compared, because compressed metadata contains ids and times.
+- `no-run` after the language skips a block; a comment above gives the reason.
 - `spark: true` at the head of a page gives its blocks a session, `spark`.
 
-`python -m tests.support.pages PAGE ...` writes the output blocks of pages anew, but those that hold as they are.
+`python -m tests.support.pages PAGE ...` updates the output blocks of pages that no longer match.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 FOLDERS = ("guides", "how")
 OUTPUT = 'text title="Output"'
-# Ids, times, folders, durations; sizes, which hold compressed metadata with ids in it.
+# Ids, times, folders, durations; also sizes, because compressed metadata contains ids.
 _VARIES = (
     r"(?<=/)/\S*(?=/lake)",
     r"\b\d{17,}\b",
@@ -41,7 +41,7 @@ _BLOCK = re.compile(r"^```([^\n`]+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 @dataclass(frozen=True)
 class Block:
-    """A code block with the block of output behind it: `expected` is None where none is shown."""
+    """A code block with the output block after it; `expected` is None if the page shows none."""
 
     language: str
     code: str
@@ -51,7 +51,7 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """The pages whose blocks run."""
+    """Return the pages whose blocks run."""
     return [
         DOCS / "index.md",
         DOCS / "start.md",
@@ -60,13 +60,13 @@ def pages() -> list[Path]:
 
 
 def needs_spark(page: Path) -> bool:
-    """Whether the page's head asks for a session."""
+    """Return whether the page's header requests a session."""
     head = re.match(r"---\n(.*?)---\n", page.read_text(), re.DOTALL)
     return bool(head and re.search(r"^spark: true$", head[1], re.MULTILINE))
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The blocks of a page that run, in order."""
+    """Yield the blocks of a page that run, in order."""
     found = [each for each in _BLOCK.finditer(text) if not each[1].endswith(" no-run")]
     for at, match in enumerate(found):
         language = match[1].split()[0]
@@ -91,14 +91,14 @@ class Run:
         self._names: dict[str, Any] = {"__name__": "__main__", **({} if spark is None else {"spark": spark})}
 
     def shown_by(self, block: Block) -> str:
-        """Run a block; what it prints, without blanks at the ends of lines."""
+        """Run a block; return the printed text without trailing blanks."""
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             getattr(self, f"_{block.language}")(block)
         return "".join(f"{line.rstrip()}\n" for line in out.getvalue().rstrip().splitlines())
 
     def _python(self, block: Block) -> None:
-        code = "\n" * (block.line - 1) + block.code  # so that tracebacks have the page's lines
+        code = "\n" * (block.line - 1) + block.code  # so that tracebacks show the page's lines
         exec(compile(code, str(self._page), "exec"), self._names)
 
     def _sql(self, block: Block) -> None:
@@ -137,7 +137,7 @@ def command(line: str) -> None:
 
 
 def is_known(line: str) -> bool:
-    """Whether a shell line is a target of the Makefile, or an installation of extras that exist."""
+    """Return whether a shell line is a target of the Makefile, or installs existing extras."""
     if made := re.fullmatch(r"make ([a-z0-9.-]+)", line):
         return made[1] in re.findall(r"^([a-z0-9.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     extras = set(re.findall(r"^([a-z]+) = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE))
@@ -146,9 +146,9 @@ def is_known(line: str) -> bool:
 
 
 def holds(expected: str, shown: str) -> bool:
-    """Whether the output is what the page says; `...` is anything within a line, or lines where it is alone on one.
+    """Return whether the output matches the page; `...` matches anything within a line, or lines if alone on a line.
 
-    Tables are as wide as their widest number, so spaces count once.
+    The width of a table depends on its widest number, so repeated spaces count once.
     """
     expected, shown = (re.sub("  +", " ", _SIZE.sub("0 B", each)) for each in (expected, shown))
     lines = (".*".join(map(re.escape, line.split("..."))) for line in expected.rstrip().split("\n"))
@@ -157,14 +157,14 @@ def holds(expected: str, shown: str) -> bool:
 
 
 def stable(shown: str) -> str:
-    """The output with `...` in the place of what differs from run to run."""
+    """Return the output with `...` for the parts that differ between runs."""
     for pattern in _VARIES:
         shown = re.sub(pattern, "...", shown)
     return shown
 
 
 def rewritten(page: Path, spark: Any) -> str:
-    """The page with each output that does not hold replaced by what its block prints."""
+    """Return the page with each mismatching output replaced by the text that its block prints."""
     text = page.read_text()
     run, changed, done = Run(page, spark), [], 0
     for block in blocks(text):
@@ -176,7 +176,7 @@ def rewritten(page: Path, spark: Any) -> str:
 
 
 def main(names: list[str]) -> None:
-    """Write pages anew; a page that needs Spark starts a session."""
+    """Update pages; start a session for a page that needs Spark."""
     from tests.support.session import local_session
 
     spark = None

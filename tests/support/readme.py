@@ -1,7 +1,7 @@
-"""Run the code blocks of the README and of the tour as they stand, against small sample tables.
+"""Run the code blocks of the README and of the tour, unchanged, against small sample tables.
 
-`python -m tests.support.readme FOLDER` does so with the lakescan that is installed, which is how the built wheel is
-checked: FOLDER receives the tables. It needs no test library.
+`python -m tests.support.readme FOLDER` does so with the installed lakescan, to check the built wheel. FOLDER receives
+the tables. No test library is needed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ README, TOUR = ROOT / "README.md", ROOT / "docs" / "tour.md"
 
 
 def blocks(language: str, page: Path = README) -> list[str]:
-    """The page's code blocks of a language, in order."""
+    """Return the page's code blocks of a language, in order."""
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
 
 
 def run_python_and_sql(page: Path, spark: Any, shop: Shop, folder: Path) -> dict[str, Any]:
     """Run the page's Python blocks in one namespace, then its SQL blocks; return the namespace.
 
-    Paths under `/lake` are those of the sample tables and of `folder`.
+    Paths under `/lake` are replaced by those of the sample tables and of `folder`, which is also the working directory.
     """
     places = {
         "/lake/shop/orders": shop.orders,
@@ -45,14 +45,16 @@ def run_python_and_sql(page: Path, spark: Any, shop: Shop, folder: Path) -> dict
         return text
 
     names: dict[str, Any] = {"spark": spark}
-    exec(compile(here("\n".join(blocks("python", page))), page.name, "exec"), names)
-    for statement in blocks("sql", page):
-        spark.sql(here(statement).replace("CREATE TEMPORARY", "CREATE OR REPLACE TEMPORARY"))
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.chdir(folder):
+        exec(compile(here("\n".join(blocks("python", page))), page.name, "exec"), names)
+        for statement in blocks("sql", page):
+            spark.sql(here(statement).replace("CREATE TEMPORARY", "CREATE OR REPLACE TEMPORARY"))
     return names
 
 
 def unknown_commands() -> list[str]:
-    """Shell lines of the README that are neither a target of the Makefile nor an installation of known extras."""
+    """Return the README's shell lines that are neither Makefile targets nor installations of known extras."""
     targets = set(re.findall(r"^([a-z0-9.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     extras = set(re.findall(r"^([a-z]+) = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE))
     lines = [line.split("#")[0].strip() for block in blocks("sh") for line in block.splitlines()]
@@ -68,11 +70,11 @@ def _known(line: str, targets: set[str], extras: set[str]) -> bool:
 
 
 def main(folder: Path) -> None:
-    """Run all blocks on a session of this process; raises where one fails."""
+    """Run all blocks on a session of this process; raise if one fails."""
     import lakescan
     from tests.support.session import local_session
 
-    assert ROOT / "src" not in Path(lakescan.__file__).parents, "this runs the checkout, not what is installed"
+    assert ROOT / "src" not in Path(lakescan.__file__).parents, "this runs the checkout, not the installed package"
     assert not unknown_commands(), unknown_commands()
     spark = local_session("README", {"spark.sql.warehouse.dir": f"{folder}/warehouse"})
     with contextlib.redirect_stdout(io.StringIO()):

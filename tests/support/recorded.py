@@ -1,4 +1,4 @@
-"""A server on loopback that has nothing, and remembers what it was asked: who the clients say they are, and where."""
+"""An empty server on loopback that records the requests: the clients' identities and the paths."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _IDENTITY = re.compile(r"Credential=([^/]+)/\d+/([^/]+)/|(Bearer .+)|SharedKey (
 
 @dataclass(frozen=True)
 class Request:
-    """A request: of obstore's client or of Arrow's, its place, and whose credentials it has."""
+    """A request of obstore's or Arrow's client: its path, and the credentials used."""
 
     client: str
     method: str
@@ -25,7 +25,7 @@ class Request:
 
 @dataclass
 class Recorded:
-    """A server; it answers `status` to everything."""
+    """A server that answers every request with `status`."""
 
     address: str
     status: int
@@ -36,17 +36,17 @@ class Recorded:
         return f"http://{self.address}"
 
     def of(self, client: str) -> set[tuple[str, ...]]:
-        """The identities in the requests of a client: arrow or obstore."""
+        """Return the identities in the requests of a client: arrow or obstore."""
         return {each.identity for each in self.requests if each.client == client}
 
     def paths(self, client: str) -> set[str]:
-        """The paths of the requests of a client."""
+        """Return the paths of the requests of a client."""
         return {each.path for each in self.requests if each.client == client}
 
 
 @contextmanager
 def recorded(status: int = 404) -> Iterator[Recorded]:
-    """A server that answers each request with a status."""
+    """Start a server that answers each request with a status."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.0"
@@ -78,7 +78,7 @@ def recorded(status: int = 404) -> Iterator[Recorded]:
 
 
 def _identity(headers: Any, query: str) -> tuple[str, ...]:
-    """Key, region and session token of S3; token, account or signature of others; nothing without credentials."""
+    """Return key, region and session token (S3), or token, account or signature (others); empty without credentials."""
     match = _IDENTITY.search(headers.get("Authorization", ""))
     found = [] if match is None else [each for each in match.groups() if each]
     found += [each for each in (headers.get("X-Amz-Security-Token"),) if each]

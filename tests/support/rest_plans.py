@@ -1,4 +1,4 @@
-"""Scans planned by a test's REST server, with lakescan itself: file scan tasks as the specification has them."""
+"""Scans that the test REST server plans, using lakescan: file scan tasks in the specification's form."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ COUNTS = ("value-counts", "null-value-counts", "nan-value-counts")
 def scan_tasks(
     metadata_location: str, request: Mapping[str, Any], properties: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """The tasks of a plan, each with the delete files that it has (not references to them)."""
+    """Return the tasks of a plan, each with its delete files (not references to them)."""
     storage = Storage(io_properties=properties)
     table = IcebergTable.open(metadata_location, storage)
     asked = request["snapshot-id"]
     is_current = not request["use-snapshot-schema"] and asked == table.metadata.current_snapshot_id
-    selector = SnapshotSelector() if is_current else SnapshotSelector(version=asked)  # the table's columns, or its own
+    selector = SnapshotSelector() if is_current else SnapshotSelector(version=asked)  # else the snapshot's columns
     spec = ScanSpec(table, storage, metadata_location, selector=selector)
     listed = {
         (each["file_path"], each.get("content_offset")): each
@@ -55,7 +55,7 @@ def scan_tasks(
 
 
 def as_answer(tasks: list[dict[str, Any]]) -> dict[str, Any]:
-    """Tasks with references to the delete files that they share."""
+    """Convert tasks to an answer whose tasks reference shared delete files."""
     deletes: list[Any] = []
     found = []
     for each in tasks:
@@ -69,7 +69,7 @@ def as_answer(tasks: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def content_file(table: IcebergTable, row: Mapping[str, Any], stats: Collection[int]) -> dict[str, Any]:
-    """A row of the metadata table `files` as a content file in JSON, with statistics of some fields."""
+    """Convert a row of the metadata table `files` to a content file in JSON, with statistics of some fields."""
     spec = table.metadata.specs[row["spec_id"]]
     partition = row.get("partition") or {}
     found = {
@@ -96,7 +96,7 @@ def content_file(table: IcebergTable, row: Mapping[str, Any], stats: Collection[
 
 
 def single_value(value: Any) -> Any:
-    """A value as the specification has it in JSON."""
+    """Convert a value to the specification's JSON form."""
     match value:
         case datetime():
             return value.isoformat(timespec="microseconds")
@@ -110,6 +110,6 @@ def single_value(value: Any) -> Any:
 
 
 def paged(tasks: list[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
-    """Tasks in pages."""
+    """Yield the tasks in pages."""
     for start in range(0, len(tasks), size):
         yield tasks[start : start + size]

@@ -1,4 +1,4 @@
-"""A REST catalog in a thread, over a pyiceberg catalog in a folder: with faults, and a record of all requests."""
+"""A REST catalog in a thread, over a pyiceberg catalog in a folder, with faults and a record of all requests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ENDPOINTS = (
 
 @dataclass
 class Request:
-    """What a client sent."""
+    """A client's request."""
 
     method: str
     path: str
@@ -49,18 +49,18 @@ class Request:
 
     @property
     def what(self) -> str:
-        """Method and path, as `POST transactions/commit`."""
+        """Return method and path, such as `POST transactions/commit`."""
         return f"{self.method} {self.path.removeprefix('/v1/')}"
 
 
 @dataclass
 class Fault:
-    """An answer in the place of the real one to requests whose `what` ends so; None closes the connection."""
+    """An answer that replaces the real one for requests whose `what` ends with a text; None closes the connection."""
 
     what: str
     status: int | None
     times: int = 1
-    is_done: bool = False  # whether the request has its effect all the same
+    is_done: bool = False  # whether the request is still carried out
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -68,7 +68,7 @@ Answer = tuple[int, Any]
 
 
 class RestServer:
-    """The server's state: its catalog, what it says that it has, faults, and the requests so far."""
+    """The server's state: its catalog, its configuration, faults, and the requests so far."""
 
     def __init__(self, folder: Path, properties: Mapping[str, str]) -> None:
         from pyiceberg.catalog.sql import SqlCatalog
@@ -77,29 +77,29 @@ class RestServer:
         own = {"uri": f"sqlite:///{folder}/rest.db", "warehouse": f"file://{folder}/warehouse"}
         self.catalog = extend_catalog(SqlCatalog("behind", **{**own, **properties}))
         self.endpoints: list[str] | None = list(ENDPOINTS)
-        self.config: dict[str, Any] = {}  # of `v1/config`, beside the endpoints
-        self.table_config: dict[str, Any] = {}  # of loaded tables
+        self.config: dict[str, Any] = {}  # members of `v1/config` other than the endpoints
+        self.table_config: dict[str, Any] = {}  # config of loaded tables
         self.of_table: dict[str, Any] = {}  # more of loaded tables
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
-        self.before: Callable[[Request], Answer | None] = lambda request: None  # may answer instead
-        self.plans: dict[str, tuple[int, Any]] = {}  # how often they are not completed yet, and what then
+        self.before: Callable[[Request], Answer | None] = lambda request: None  # may answer instead of the server
+        self.plans: dict[str, tuple[int, Any]] = {}  # how often plans are not completed yet, and the answer then
         self.plan_tasks: dict[str, Any] = {}
-        self.page, self.looks = 0, 0  # tasks of a plan task, how often an asynchronous plan is not completed
+        self.page, self.looks = 0, 0  # tasks per plan task; how often an asynchronous plan is not completed
         self.of_plan: dict[str, Any] = {}  # more of a completed plan
         self.credentials: list[Any] = []
-        self.signer: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # of requests to S3
-        self.of_signatures = {"Cache-Control": "private"}  # headers of its answers
-        self.token: str | None = None  # what requests have to be authorized by
+        self.signer: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # signers of requests to S3
+        self.of_signatures = {"Cache-Control": "private"}  # headers of the signer's answers
+        self.token: str | None = None  # the required authorization of requests
         self.keys: dict[str, Answer] = {}  # answers by their idempotency key
         self.lock = threading.RLock()
 
     def sent(self, what: str) -> list[Request]:
-        """The requests whose method and path end so."""
+        """Return the requests whose method and path end with `what`."""
         return [each for each in self.requests if each.what.endswith(what)]
 
     def answer(self, request: Request) -> Answer:
-        """What the catalog answers; a request with a key that was answered has no other effect."""
+        """Return the catalog's answer; a repeated request with an idempotency key has no further effect."""
         key = request.headers.get("idempotency-key")
         if request.path.endswith("/oauth/tokens"):
             return 200, {"access_token": self.token, "token_type": "bearer", "expires_in": 3600}
@@ -177,7 +177,7 @@ class RestServer:
         return refused(404, ValueError(f"no route {request.what}"))
 
     def loaded(self, name: tuple[str, ...]) -> dict[str, Any]:
-        """The answer to loading a table."""
+        """Return the answer to loading a table."""
         table = self.catalog.load_table(name)
         return {
             "metadata-location": table.metadata_location,
@@ -205,7 +205,7 @@ class RestServer:
         return 200, {"status": "submitted", "plan-id": plan_id}
 
     def _tokens(self, pages: list[list[dict[str, Any]]]) -> list[str]:
-        """Plan tasks for pages, where the first page stands for the last one, too."""
+        """Return plan tasks for pages; the first page also stands for the last one."""
         tokens = [f"task {len(self.plan_tasks)}.{number}" for number in range(len(pages))]
         for token, page in zip(tokens, pages, strict=True):
             self.plan_tasks[token] = as_answer(page)
@@ -232,7 +232,7 @@ class RestServer:
         return 200, self.loaded(made.name())
 
     def _staged(self, name: tuple[str, ...], wanted: Any) -> dict[str, Any]:
-        """The answer for a table that is made by a later commit."""
+        """Return the answer for a table that a later commit creates."""
         from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
         from pyiceberg.table.metadata import new_table_metadata
         from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
@@ -247,7 +247,7 @@ class RestServer:
         return {"metadata": json.loads(metadata_text(metadata)), "config": self.table_config, **self.of_table}
 
     def _commit(self, changes: list[dict[str, Any]]) -> None:
-        """All or none: what they require is looked at first."""
+        """Apply all changes or none: the requirements are checked first."""
         from pyiceberg.table import CommitTableRequest
 
         commits = []
@@ -267,7 +267,7 @@ class RestServer:
 
 @dataclass
 class _Staged:
-    """A table that is to be made, as pyiceberg's catalogs look at it."""
+    """A table to be created, in the form that pyiceberg's catalogs read."""
 
     identifier: tuple[str, ...]
     properties: dict[str, str]
@@ -277,18 +277,18 @@ class _Staged:
 
 
 def names(part: str) -> tuple[str, ...]:
-    """The levels of a namespace in a path."""
+    """Return the levels of a namespace in a path."""
     return tuple(unquote(part).split("\x1f"))
 
 
 def refused(status: int, error: Exception) -> Answer:
-    """An error as the specification has it."""
+    """Return an error answer in the specification's form."""
     return status, {"error": {"message": str(error), "type": type(error).__name__, "code": status}}
 
 
 @contextmanager
 def rest_server(folder: Path, properties: Mapping[str, str] = MappingProxyType({})) -> Iterator[tuple[RestServer, str]]:
-    """A running server, and its URI; properties are those of the catalog behind it."""
+    """Start a server and yield it with its URI; `properties` are those of the underlying catalog."""
     folder.mkdir(parents=True, exist_ok=True)
     state = RestServer(folder, properties)
 

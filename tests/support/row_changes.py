@@ -1,4 +1,4 @@
-"""Changes of rows of the table `local.db.t`, as statements make them: rows are found, files written, and committed."""
+"""Row changes of the table `local.db.t` through the internal API: find rows, write files, and commit."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ COPY_ON_WRITE = "copy-on-write"
 
 
 def planned(target: Any, paths: Sequence[str]) -> FileTable:
-    """These data files of the base, with their deletes."""
+    """Return these data files of the base, with their deletes."""
     table = target.scan.plan().table
     numbers = pa.array([table.files["path"].to_pylist().index(path) for path in paths], pa.int64())
     return FileTable(table.files.take(numbers), table.deletes)
 
 
 def positions_of(where: str, branch: str) -> dict[str, list[int]]:
-    """The positions of the rows of a branch that match, by data file."""
+    """Return the positions of a branch's matching rows, by data file."""
     found: dict[str, list[int]] = {}
     scan = lakescan.table(NAME, branch=branch).scan().where(where).select("_file", "_pos")
     for row in scan.to_arrow().to_pylist():
@@ -49,9 +49,10 @@ def changing(
     removes_whole: bool = True,
     **options: Any,
 ) -> Callable[[], None]:
-    """A statement that deletes the rows that match `where`, and adds `new` ones; it commits when it is called.
+    """Begin a statement that deletes the rows that match `where` and adds `new` ones; the returned function commits it.
 
-    `read` is what it read, `where` unless given. Files that lose all rows are removed if it `removes_whole`.
+    `read` is the condition of the rows that it read, by default `where`. With `removes_whole`, files that lose all rows
+    are removed.
     """
     parsed = WriteOptions.parse(options, "iceberg")
     target = lakescan.table(NAME)._target(parsed)
@@ -73,7 +74,7 @@ def changing(
 
 
 def copies(where: str, paths: Sequence[str], branch: str) -> list[Row]:
-    """The rows of data files that do not match."""
+    """Return the rows of data files that do not match."""
     scan = lakescan.table(NAME, branch=branch).scan().where(f"NOT ({where})").select("id", "part", "_file")
     return [(row["id"], row["part"]) for row in scan.to_arrow().to_pylist() if row["_file"] in paths]
 

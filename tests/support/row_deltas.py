@@ -35,19 +35,19 @@ STORAGE = Storage()
 
 
 def opened() -> tuple[Any, IcebergTable]:
-    """The table `local.db.t` as pyiceberg has it, and as lakescan reads it."""
+    """Return the table `local.db.t` as opened by pyiceberg and by lakescan."""
     given = connection("local").load_table(("db", "t"))
     return given, IcebergTable.open(given.metadata_location, STORAGE)
 
 
 def base(branch: str = "main") -> CommitBase:
-    """The state that a commit to the table would be based on."""
+    """Return the base that a commit to the table would have now."""
     given, table = opened()
     return CommitBase(table.metadata, given.metadata, branch)
 
 
 def head() -> IcebergSnapshot:
-    """The newest snapshot of the main branch."""
+    """Return the newest snapshot of the main branch."""
     newest = base().head
     assert newest is not None
     return newest
@@ -60,7 +60,7 @@ def roll_back(snapshot: int) -> None:
 
 
 def positions_of(where: str) -> dict[str, list[int]]:
-    """The positions of the rows that match a filter, by data file."""
+    """Return the positions of the rows that match a filter, by data file."""
     found: dict[str, list[int]] = {}
     for row in lakescan.table("local.db.t").scan().where(where).select("_file", "_pos").to_arrow().to_pylist():
         found.setdefault(row["_file"], []).append(row["_pos"])
@@ -68,7 +68,7 @@ def positions_of(where: str) -> dict[str, list[int]]:
 
 
 def position_deletes(where: str) -> list[DeleteFile]:
-    """A position delete file for each data file that has matching rows, in the data file's partition."""
+    """Write a position delete file for each data file with matching rows, in its partition."""
     return [
         write_position_deletes(
             _new("parquet"), [(path, each) for each in positions], referenced_data_file=path, **_partition(path)
@@ -78,12 +78,12 @@ def position_deletes(where: str) -> list[DeleteFile]:
 
 
 def vectors(where: str) -> list[DeleteFile]:
-    """A deletion vector for each data file that has matching rows, in the data file's partition."""
+    """Write a deletion vector for each data file with matching rows, in its partition."""
     return vectors_of(positions_of(where))
 
 
 def vectors_of(found: Mapping[str, list[int]]) -> list[DeleteFile]:
-    """A deletion vector of these positions for each data file."""
+    """Write a deletion vector of these positions for each data file."""
     return [
         each
         for path, positions in found.items()
@@ -92,14 +92,14 @@ def vectors_of(found: Mapping[str, list[int]]) -> list[DeleteFile]:
 
 
 def equality_deletes(ids: Sequence[int], part: str | None = None) -> list[DeleteFile]:
-    """One equality delete file of rows with these `id`, in the partition `part` (or of an unpartitioned table)."""
+    """Write one equality delete file for rows with these `id`, in the partition `part` (None: unpartitioned)."""
     keys = pa.table({"id": pa.array(ids, pa.int64())})
     partition = {} if part is None else {"partition": {"part": part}}
     return [write_equality_deletes(_new("parquet"), keys, {"id": 1}, **partition)]
 
 
 def added(files: Sequence[DeleteFile], spec_id: int = 0) -> dict[int, pa.Table]:
-    """Delete files as the members `added_deletes` of file changes."""
+    """Return delete files in the form of the member `added_deletes` of file changes."""
     partition = base().writer(spec_id).partition
     values = {
         "content": [each.content for each in files],
@@ -127,7 +127,7 @@ def _arrow(field: t.Field) -> pa.DataType:
 
 
 def _partition(path: str) -> dict[str, Any]:
-    """The partition of a data file, as an entry of a manifest has it."""
+    """Return the partition of a data file as in a manifest entry."""
     files = lakescan.table("local.db.t").inspect("files").to_pylist()
     [partition] = [each.get("partition", {}) for each in files if each["file_path"] == path]
     return {"partition": partition}
@@ -138,18 +138,18 @@ def _new(ending: str) -> str:
 
 
 def commit(branch: str = "main") -> IcebergCommit:
-    """A commit that is based on the table as it is now."""
+    """Return a commit based on the current table."""
     given, table = opened()
     return IcebergCommit(given, IcebergWrites(given.metadata, STORAGE, WriteOptions()), table, branch)
 
 
 def by_position(where: str) -> list[DeleteFile]:
-    """What deletes the matching rows by position: vectors from version 3 on, else position delete files."""
+    """Write deletes of the matching rows by position: vectors from version 3 on, otherwise position delete files."""
     return vectors(where) if base().format_version > 2 else position_deletes(where)
 
 
 def publish(operation: str, changes: SnapshotChanges) -> None:
-    """Commit file changes as they are, under the name of an operation."""
+    """Commit file changes unchanged, under the name of an operation."""
     given, _ = opened()
     producer = SnapshotProducer(base(), STORAGE, operation, changes)
     assert commit_snapshot(given, producer, set(producer.base.metadata.snapshots), STORAGE) is None

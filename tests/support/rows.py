@@ -1,4 +1,4 @@
-"""Tables compared as bags of rows, whatever their order and the spelling of their Arrow types."""
+"""Compare tables as bags of rows, independent of order and of equivalent Arrow types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakescan.reading.type_promotion import cast_leaf
 
 
 def with_variants_decoded(table: pa.Table) -> pa.Table:
-    """The table with each variant, shredded or not and however deep, as the text of its value."""
+    """Return the table with each variant, shredded or not and at any depth, as the text of its value."""
     columns = [_decoded(table.column(i).combine_chunks()) for i in range(table.num_columns)]
     return pa.table(columns, names=table.column_names)
 
@@ -39,13 +39,13 @@ def _decoded(array: pa.Array) -> pa.Array:
 
 
 def bag(table: pa.Table) -> Counter[str]:
-    """The rows of a table, each in one spelling, with how often it occurs."""
+    """Count the rows of a table, each in a normalized form."""
     columns = [[_plain(v) for v in column.to_pylist()] for column in table.columns]
     return Counter(map(repr, zip(*columns, strict=True))) if columns else Counter({"()": table.num_rows})
 
 
 def differences(actual: pa.Table, expected: pa.Table) -> str:
-    """What differs, for a message; empty where the tables hold the same rows under the same column names."""
+    """Describe the differences for a message; empty if both have the same rows under the same column names."""
     if actual.column_names != expected.column_names:
         return f"columns {actual.column_names} instead of {expected.column_names}"
     if actual.num_rows != expected.num_rows:

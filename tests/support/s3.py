@@ -1,4 +1,4 @@
-"""An S3 of moto's, in a thread of this process, for tests that need an object store."""
+"""moto's S3 in a thread of this process, for tests that need an object store."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ KEY, SECRET, REGION = "some-access-key", "some-secret-key", "us-east-1"
 
 @contextmanager
 def s3_server(bucket: str, requests: list[str] | None = None) -> Iterator[str]:
-    """A server with a bucket; its endpoint.
+    """Start a server with a bucket and yield its endpoint.
 
-    Adds each request to `requests`: its method, path and query, and the first word of the name of the client.
+    Adds each request to `requests`: its method, path and query, and the first word of the user agent.
     """
     import boto3
     from moto.server import ThreadedMotoServer

@@ -1,4 +1,4 @@
-"""A Spark session with Hadoop's own client of S3, whose JARs come from Maven."""
+"""A Spark session with Hadoop's own S3 client, whose JARs come from Maven."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.support.session import local_session
 
 _NONE: Mapping[str, str] = {}
 _SDK = "2.35.4"
-_PARTS = ("s3", "s3-transfer-manager", "sts")  # all of the SDK in one JAR is 600 MB
+_PARTS = ("s3", "s3-transfer-manager", "sts")  # the JAR of the whole SDK has 600 MB
 _OF_SDK = ",".join(f"software.amazon.awssdk:{part}:{_SDK}" for part in _PARTS)
 
 
 def _packages() -> str:
-    """`hadoop-aws` of the Hadoop that this PySpark has, and what it needs of the SDK."""
+    """Return the packages: `hadoop-aws` for PySpark's Hadoop version, and the needed parts of the SDK."""
     (jar,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
     found = re.search(r"-(\d[\d.]*)\.jar$", jar.name)
     assert found is not None
@@ -30,7 +30,7 @@ def _packages() -> str:
 
 @contextmanager
 def s3a_session(endpoint: str, key: str, secret: str, more: Mapping[str, str] = _NONE) -> Iterator[Any]:
-    """A session whose `s3a` is at an endpoint, with more settings."""
+    """Start a session whose `s3a` filesystem uses an endpoint, with more settings."""
     settings = {
         "spark.jars.packages": _packages(),
         "spark.jars.excludes": "software.amazon.awssdk:bundle",

@@ -1,6 +1,7 @@
-"""What docs/sail.md promises, tried on a Sail server in this process: `python -m tests.support.sail_smoke`.
+"""Check the claims of docs/guides/sail.md on a Sail server in this process: `python -m tests.support.sail_smoke`.
 
-Runs without pytest and the JVM, in the environment of scripts/smoke_sail.sh. Ends with an error if a promise fails.
+Runs without pytest and the JVM, in the environment of scripts/smoke_sail.sh. Ends with an error if a claim does not
+hold.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ DELETES = {
 
 
 def main() -> None:
-    """Try all promises for both formats."""
+    """Check all claims for both formats."""
     from pysail.spark import SparkConnectServer
     from pyspark.sql import SparkSession
 
@@ -76,7 +77,7 @@ def main() -> None:
 
 
 def same(spark: Any, name: str) -> None:
-    """The rows of all ways to read are those of the in-process engine."""
+    """Check that every way to read returns the rows of the in-process engine."""
     expected = lakescan.table(name).scan().to_arrow().sort_by("id").to_pylist()
     scan = lakescan.table(name).scan()
     for frame in (spark.read.format("lakescan").load(name), scan.to_spark(spark), lakescan.spark.read(spark, name)):
@@ -118,7 +119,7 @@ def try_table(spark: Any, name: str, in_sql: str) -> None:
 
 
 def by_name(spark: Any) -> None:
-    """Tables and views by name."""
+    """Check tables and views by name."""
     lakescan.spark.save_as_table(spark.range(9), "local.shop.numbers")
     lakescan.spark.write_to(spark.range(9, 12), "local.shop.numbers").append()
     lakescan.spark.sql(spark, "INSERT INTO local.shop.numbers SELECT 77")
@@ -129,7 +130,7 @@ def by_name(spark: Any) -> None:
 
 
 def ids(spark: Any, name: str, **options: Any) -> list[int]:
-    """The ids that Sail reads; they are those that the in-process engine reads."""
+    """Return the ids that Sail reads, after comparing them with those of the in-process engine."""
     frame = spark.read.format("lakescan").options(**options).load(name)
     found = sorted(row["id"] for row in frame.select("id").collect())
     assert found == sorted(lakescan.table(name, **options).scan().to_arrow()["id"].to_pylist()), f"other rows of {name}"
@@ -137,7 +138,7 @@ def ids(spark: Any, name: str, **options: Any) -> list[int]:
 
 
 def equality_deletes(spark: Any) -> None:
-    """Rows that are replaced by key."""
+    """Check rows that are replaced by key."""
     numbers = pa.table({"id": pa.array(range(9), pa.int64()), "n": pa.array(range(9), pa.int32())})
     lakescan.save(numbers, "local.shop.keyed", format="iceberg")
     lakescan.table("local.shop.keyed").upsert(numbers.slice(3, 2), keys="id", upsert_mode="equality")
@@ -145,7 +146,7 @@ def equality_deletes(spark: Any) -> None:
 
 
 def partitions_and_states(spark: Any, name: str) -> None:
-    """Partitions are replaced, rows merged; earlier states are read."""
+    """Check that partitions are replaced, rows merged, and earlier states read."""
     form = "delta" if "/" in name else "iceberg"
     in_sql = f"delta.`{name}`" if form == "delta" else name
     rows = pa.table({"id": [1, 2, 3], "part": ["a", "b", "b"], "n": pa.array([1, 2, 3], pa.int32())})
@@ -184,7 +185,7 @@ def partitions_and_states(spark: Any, name: str) -> None:
 
 
 def stored_views(spark: Any) -> None:
-    """Views of a catalog."""
+    """Check views of a catalog."""
     lakescan.spark.sql(spark, "CREATE VIEW local.shop.few AS SELECT id FROM local.shop.parts WHERE id > 11")
     joined = "SELECT count(*) FROM local.shop.few f JOIN local.shop.parts p ON f.id = p.id"
     assert lakescan.spark.sql(spark, joined).collect()[0][0] == 2
@@ -192,7 +193,7 @@ def stored_views(spark: Any) -> None:
 
 
 def failing(spark: Any, folder: Path) -> None:
-    """What fails by Sail's own errors changes nothing: rows that the documents warn of."""
+    """Check that operations that fail with Sail's own errors change nothing; the documents warn of them."""
     merge = "MERGE INTO local.shop.parts t USING local.shop.parts s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = "
     streamed = spark.readStream.format("rate").load()
     to_table = streamed.selectExpr("value AS id", "'a' AS part", "CAST(value AS INT) AS n", "'' AS more").writeStream
@@ -208,12 +209,12 @@ def failing(spark: Any, folder: Path) -> None:
             work()
         except Exception as error:
             found = type(error).__name__
-        assert found == kind, f"{found}, not {kind}: see docs/sail.md"
+        assert found == kind, f"{found}, not {kind}: see docs/guides/sail.md"
     assert lakescan.table("local.shop.parts").version == before
 
 
 def refused(spark: Any) -> None:
-    """What Sail cannot do is refused by name."""
+    """Check that operations that Sail does not support are refused by name."""
     for work in (
         lambda: lakescan.spark.register(spark, pushdown=True),
         lambda: lakescan.table("local.shop.numbers").scan().options(lane="native").to_spark(spark),

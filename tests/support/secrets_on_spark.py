@@ -1,6 +1,6 @@
-"""Run reads, writes and streams with planted secrets on a Spark of its own, and print all that its UI shows.
+"""Run reads, writes and streams with planted secrets on a separate Spark, and print the content of its UI.
 
-Arguments: a folder. Files of the event log and of checkpoints are in it afterwards.
+Argument: a folder, which then contains the files of the event log and of checkpoints.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def run(folder: Path) -> None:
         lambda: lakescan.spark.sql(spark, "SELECT id FROM lake.n.t WHERE id > 0"),
         lambda: lakescan.table(path, storage_options=ACCOUNT).scan().to_spark(spark),
         lambda: lakescan.spark.read(spark, path, storage_options=ACCOUNT),
-        # Requests that nobody answers: what fails is told.
+        # Requests without an answer: the failures are reported.
         lambda: (
             spark.read.format("delta")
             .options(**{"storage-options": json.dumps({**ACCOUNT, "s3.endpoint": "http://127.0.0.1:1"})})
@@ -115,7 +115,7 @@ def attempt(work: Callable[[], Any]) -> None:
 
 
 def show_ui(spark: Any) -> None:
-    """Print what the UI shows."""
+    """Print the content of the UI."""
     address = f"{spark.sparkContext.uiWebUrl}/api/v1/applications"
     (application,) = json.loads(urlopen(address).read())
     of_it = f"{address}/{application['id']}"

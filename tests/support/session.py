@@ -1,4 +1,4 @@
-"""A local Spark session of two cores, quiet and in UTC, as all tests want it."""
+"""A local Spark session for tests: two cores, quiet, in UTC."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "4g",
-    # Tests run much code once: the JVM's second compiler and parallel collectors cost more than they bring.
+    # Tests run much code only once: the JVM's second compiler and parallel collectors cost more than they save.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
 def local_session(name: str, settings: dict[str, str]) -> Any:
-    """The session, with more settings."""
+    """Start the session, with more settings."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName(name)

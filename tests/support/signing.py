@@ -1,4 +1,4 @@
-"""A catalog's signer of S3 requests, and an S3 in front of moto's that obeys requests with right signatures alone."""
+"""A catalog's signer of S3 requests, and an S3 proxy in front of moto that accepts only correctly signed requests."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SIGNED_BY_NOBODY = b"<Error><Code>SignatureDoesNotMatch</Code><Message>not the s
 
 
 class Signer:
-    """Signs what it is asked for, but for headers that it leaves `unsigned`, as Iceberg's own server."""
+    """Signs all requests, except for headers in `unsigned`, as Iceberg's own server does."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
         self.unsigned = {"range"}
-        self.change: dict[str, Any] = {}  # of answers: what a hostile one says
+        self.change: dict[str, Any] = {}  # overrides of answers, for a hostile signer
 
     def __call__(self, wanted: dict[str, Any]) -> dict[str, Any]:
         from botocore.auth import S3SigV4Auth
@@ -40,7 +40,7 @@ class Signer:
 
 
 class SignedS3(FaultyS3):
-    """Refuses requests without a right signature, while it `checks`."""
+    """Refuses requests without a valid signature while `checks` is set."""
 
     checks = True
 
@@ -71,7 +71,7 @@ def _is_right(handler: BaseHTTPRequestHandler) -> bool:
 
 @contextmanager
 def signed_s3(bucket: str) -> Iterator[tuple[str, SignedS3]]:
-    """A server with a bucket: its endpoint, and what decides on signatures and faults."""
+    """Start a server with a bucket; yield its endpoint and the object that decides on signatures and faults."""
     with faulty_s3(bucket, SignedS3) as (endpoint, state):
         assert isinstance(state, SignedS3)
         yield endpoint, state

@@ -1,4 +1,4 @@
-"""An environment that names no store and no credentials, for tests of what storage options mean."""
+"""An environment without stores and credentials, for tests of storage options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VARIABLES = (
 
 
 def clean(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
-    """Take what names stores and credentials out of the environment."""
+    """Remove all variables that name stores or credentials from the environment."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(home))

@@ -1,4 +1,4 @@
-"""The life of a table in a store: written by several at once, rows changed, compacted, cleaned up, looked back at."""
+"""The life of a table in a store: concurrent writes, row changes, compaction, clean-up, time travel."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pyarrow as pa
 import lakescan
 from lakescan.storage import Storage
 
-# Texts that a store, a URI or a listing may take for something else, as the values of a partition column.
+# Partition values that a store, a URI or a listing may misread.
 NAMES = ["a b", "p%20c", "100%", "ü", "plus+", "hash#x", "q?x", "10:30", "sl/ash", ".dot", "_u", "k=v", "[x]{y}", 'q"t']
 WRITERS, EACH = 4, 3
 
 
 def made(format: str, root: str, options: Mapping[str, Any], folder: Path) -> Callable[[], lakescan.Table]:
-    """Make a table that is partitioned by `part`; returns how it is opened: by its path, or by a SQL catalog's name."""
+    """Make a table partitioned by `part`; return a function that opens it, by its path or by name in a SQL catalog."""
     rows = pa.schema([("id", pa.int64()), ("part", pa.string())]).empty_table()
     if format == "delta":
         path = f"{root}/{folder.name} delta"
@@ -36,7 +36,7 @@ def ids(table: lakescan.Table) -> list[int]:
 
 
 def lived(now: Callable[[], lakescan.Table], storage: Storage, folder: str, read: Callable[[], list[int]]) -> None:
-    """Live; `folder` is the table's folder, `read` reads the ids by another engine."""
+    """Run the life; `folder` is the table's folder, `read` reads the ids with another engine."""
     named = pa.table({"id": range(len(NAMES)), "part": NAMES})
     now().append(named)
     first = now().version if now().format == "delta" else now().snapshot_id
@@ -78,7 +78,7 @@ def ids_of(table: lakescan.Table, part: str) -> list[int]:
 
 
 def check_orphans(table: lakescan.Table, storage: Storage, folder: str) -> None:
-    """A stray file is an orphan, and so is each file of data that no state of the table needs; no other file is."""
+    """Check that the orphans are a stray file and the data files that no state of the table needs."""
     stray = f"{folder}/data/part=st%20ray/f {table.format}.parquet"
     with storage.writing(stray) as file:
         file.write(b"stray")
@@ -86,7 +86,7 @@ def check_orphans(table: lakescan.Table, storage: Storage, folder: str) -> None:
     assert all(storage.exists(each) for each in live)
     found = list(table.remove_orphans(older_than="2100-01-01", dry_run=True))
     assert stray in found
-    if table.format == "iceberg":  # its snapshots need all files of data; commits that lost a race leave metadata
+    if table.format == "iceberg":  # its snapshots need all data files; commits that lost a race leave metadata
         assert [each for each in found if each.endswith(".parquet")] == [stray]
         return
     data = {each.location for each in storage.walk(folder) if each.name.endswith(".parquet")}

@@ -1,4 +1,4 @@
-"""What stands for stores in tests, as `scripts/stores.sh` gets it: a small HDFS, Azure's blobs."""
+"""Stores for tests, installed by `scripts/stores.sh`: a small HDFS, Azure's blobs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ STORES = Path(os.environ.get("LAKESCAN_STORES") or Path(__file__).parents[2] / "
 
 
 def needed(*paths: Path | str) -> None:
-    """Skip the tests if a file or a program is not there."""
+    """Skip the tests if a file or a program is missing."""
     for each in paths:
         if not (each.exists() if isinstance(each, Path) else shutil.which(each)):
-            pytest.skip(f"{each} is not there: run scripts/stores.sh")
+            pytest.skip(f"{each} is missing: run scripts/stores.sh")
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""TPC-H and TPC-DS for tests: their tables in both formats, and rows of queries, compared."""
+"""TPC-H and TPC-DS for tests: their tables in both formats, and comparison of query results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import lakescan
 from lakescan.errors import QueryFailed, UnsupportedFeature
 from lakescan.statements.select.namespace import _CURRENT
 
-# At smaller scales of TPC-DS, more queries have no rows.
+# At smaller scales of TPC-DS, more queries return no rows.
 SCALES = {"tpch": 0.01, "tpcds": 0.05}
 QUERIES = [("tpch", n) for n in range(1, 23)] + [("tpcds", n) for n in range(1, 31)]
 CATALOG = "tpctests"
@@ -26,7 +26,7 @@ Row = tuple[Any, ...]
 
 @cache
 def data(name: str) -> Tpc:
-    """The rows and queries of a benchmark; skips the test where its generator cannot be installed."""
+    """Return the rows and queries of a benchmark; skip the test if its generator cannot be installed."""
     try:
         return tpc(name, SCALES[name])
     except Unavailable as error:
@@ -35,14 +35,14 @@ def data(name: str) -> Tpc:
 
 @cache
 def tables(folder: Path, name: str, format_name: str) -> str:
-    """The namespace of the tables of a benchmark, in a catalog whose warehouse is a folder."""
+    """Make the tables of a benchmark in a catalog in a folder; return their namespace."""
     catalog = lakescan.catalog(CATALOG, warehouse=str(folder))
     return f"{CATALOG}.{write_tables(data(name), format_name, catalog, LAYOUTS[name, format_name])}"
 
 
 @contextmanager
 def using(namespace: str) -> Iterator[None]:
-    """Short names of SQL in this process are those of a namespace."""
+    """Resolve short names of in-process SQL in a namespace."""
     token = _CURRENT.set(tuple(namespace.split(".")))
     try:
         yield
@@ -51,7 +51,7 @@ def using(namespace: str) -> Iterator[None]:
 
 
 def rows_unless_refused(query: lakescan.Query, may_be_refused: bool) -> list[Row]:
-    """The rows of a query in this process; one that may be refused, and is, is an expected failure."""
+    """Return the rows of an in-process query; if `may_be_refused`, a refusal is an expected failure."""
     try:
         found = query.to_arrow()
     except (UnsupportedFeature, QueryFailed) as refused:
@@ -62,7 +62,7 @@ def rows_unless_refused(query: lakescan.Query, may_be_refused: bool) -> list[Row
 
 
 def ordering(text: str, columns: Sequence[str]) -> list[int]:
-    """The positions of the columns by which a query's rows are ordered, up to the first key that is none of them."""
+    """Return the positions of the columns in a query's ORDER BY, up to the first key that is not a column."""
     import sqlglot
     from sqlglot import exp
 
@@ -80,10 +80,10 @@ def ordering(text: str, columns: Sequence[str]) -> list[int]:
 
 
 def assert_same(found: Sequence[Row], expected: Sequence[Row], order: Sequence[int], *, tolerance: float = 0.0) -> None:
-    """Rows are the same: keys of the order in the same order, all rows in any.
+    """Check that rows agree: sort keys in the same order, all rows in any order.
 
-    Doubles differ by the order in which they were added; `tolerance` is what decimals may differ by. Rows that are
-    equal in all keys to the last one are left out: a limit may have cut off any of them.
+    Doubles depend on the order of addition; `tolerance` is the allowed difference of decimals. Rows whose keys all
+    equal the last row's are left out, because a limit may have cut off any of them.
     """
     assert len(found) == len(expected)
     for ours, theirs in zip(found, expected, strict=True):
@@ -114,6 +114,6 @@ def _same(one: Any, other: Any, tolerance: float) -> bool:
 
 
 def _sortable(row: Row) -> tuple[str, ...]:
-    """What is exact comes first, so that rounding of the rest hardly moves rows."""
+    """Return a sort key with exact values first, so that rounding of the rest hardly moves rows."""
     exact = [str(each) for each in row if not hasattr(each, "__float__")]
     return (*exact, *(f"{float(each):.3e}" for each in row if hasattr(each, "__float__")))

@@ -1,4 +1,4 @@
-"""Tables as tests of versions want them: made by one commit, and given rows by the next."""
+"""Tables for tests of versions: created by one commit, and filled by the next."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A small Unity Catalog server, in memory: schemas, and the API of Delta tables (`/delta/v1`), with faults.
+"""A small in-memory Unity Catalog server: schemas, and the API of Delta tables (`/delta/v1`), with faults.
 
-It follows the description of the API (`api/delta.yaml` of unitycatalog) and what its server does where that says
-nothing: which commits are refused, repeated ones, how many may be unpublished. Tables are in a folder or a bucket.
+It follows the API description (`api/delta.yaml` of unitycatalog). Where the description is silent, it behaves as
+unitycatalog's server: refused commits, repeated commits, the limit of unpublished ones. Tables are in a folder or a
+bucket.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _PROPERTIES = {
 
 
 class Problem(Exception):
-    """An answer that is an error."""
+    """An error answer."""
 
     def __init__(self, status: int, kind: str, message: str = "") -> None:
         super().__init__(message or kind)
@@ -43,7 +44,7 @@ class Problem(Exception):
 
 @dataclass
 class Fault:
-    """What happens to the next requests that match: `lost` (carried out, no answer), `dropped`, or a status."""
+    """The fault of the next matching requests: `lost` (carried out, no answer), `dropped`, or a status."""
 
     method: str
     path: str
@@ -67,7 +68,7 @@ class StoredTable:
     partition_columns: list[str] = field(default_factory=list)
     comment: str | None = None
     latest: int = 0
-    commits: dict[int, Node] = field(default_factory=dict)  # tracked; the newest stays when it is published
+    commits: dict[int, Node] = field(default_factory=dict)  # tracked commits; the newest one stays when it is published
     published: int = 0
 
     @property
@@ -76,7 +77,7 @@ class StoredTable:
 
 
 class UnityServer:
-    """The state of a server, and what was asked of it."""
+    """The state of a server, and the requests to it."""
 
     def __init__(self, root: str, config: Mapping[str, str] | None = None) -> None:
         self.root, self.config = root.rstrip("/"), dict(config or {})
@@ -85,7 +86,7 @@ class UnityServer:
         self.staging: dict[str, tuple[str, str]] = {}
         self.faults: list[Fault] = []
         self.requests: list[tuple[str, str, Node]] = []
-        self.lifetime = 3600.0  # seconds of credentials
+        self.lifetime = 3600.0  # lifetime of credentials in seconds
         self.most_unpublished = 10
         self.lock = threading.RLock()
         self.uri = ""
@@ -103,7 +104,7 @@ class UnityServer:
         }
 
     def asked(self, method: str, path: str) -> list[Node]:
-        """The bodies of the requests so far of a method to a path, as a pattern."""
+        """Return the bodies of the requests so far of a method to a path pattern."""
         return [body for each, where, body in self.requests if each == method and re.search(path, where)]
 
     def answer(self, method: str, path: str, query: Mapping[str, str], body: Node) -> Node:
@@ -152,7 +153,7 @@ class UnityServer:
         return body
 
     def _list(self, query: Mapping[str, str], body: Node) -> Node:
-        """Two a page."""
+        """Return a page of two."""
         within = f"{query['catalog_name']}.{query['schema_name']}"
         names = sorted(name for name in self.tables if name.startswith(f"{within}."))
         start = int(query.get("page_token") or 0)
@@ -359,7 +360,7 @@ def _derived(protocol: Node) -> dict[str, str]:
 
 
 def _checked(columns: Node) -> Node:
-    """Columns, which have the names of members that the API has."""
+    """Check that the columns have the member names of the API, and return them."""
     assert columns["type"] == "struct"
     for each in columns["fields"]:
         assert set(each) == {"name", "type", "nullable", "metadata"}
@@ -446,7 +447,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def unity_server(root: str, config: Mapping[str, str] | None = None) -> Iterator[UnityServer]:
-    """A server whose managed tables are under `root`; `config` are the credentials that it issues."""
+    """Start a server whose managed tables are under `root`; `config` are the credentials that it vends."""
     state = UnityServer(root, config)
     server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
     state.uri = f"http://127.0.0.1:{server.server_address[1]}"

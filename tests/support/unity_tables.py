@@ -1,4 +1,4 @@
-"""Rows and files of tables of the test server."""
+"""Rows and files of the test server's tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An executor as Spark's, in this process."""
+"""An in-process executor that behaves like Spark's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 
 class Workers:
-    """An executor that exchanges rows in this process. All that it is given is pickled, as for other processes."""
+    """An executor that exchanges rows in this process. Its inputs are pickled, as for other processes."""
 
     def __init__(self, during: Callable[[], None] = lambda: None) -> None:
         self._during = during

@@ -1,4 +1,4 @@
-"""Files that are old, so that nothing but their names keeps them."""
+"""Make files old, so that only references to them protect them from removal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def age(folder: Path) -> None:
 
 
 def stray(*files: Path) -> None:
-    """Old files that no table names."""
+    """Write old files that no table references."""
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"left behind")
@@ -25,5 +25,5 @@ def stray(*files: Path) -> None:
 
 
 def folder_of(location: str) -> Path:
-    """A local location as a path."""
+    """Return a local location as a path."""
     return Path(location.removeprefix("file://"))

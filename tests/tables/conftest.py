@@ -11,5 +11,5 @@ local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
 @pytest.fixture(params=["iceberg", "iceberg version 3", "delta"])
 def made(request: pytest.FixtureRequest, local: lakescan.Catalog) -> Make:
-    """Makes the table `local.db.t` of each format in turn."""
+    """Return a function that makes the table `local.db.t`, for each format in turn."""
     return maker(request.param, local)

@@ -1,6 +1,6 @@
-"""A stream into a table, in a process of its own that is killed at a point: `... FORMAT FOLDER POINT`.
+"""Script: a stream into a table that is killed at a point: `... FORMAT FOLDER POINT`.
 
-The catalog is under the folder, with the source and the sink, and the checkpoint is beside it.
+The folder holds the catalog with the source and the sink, and the checkpoint.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIME = 2  # at the second micro-batch of a run
 
 
 def run_killed(name: str, folder: Path, point: str) -> int:
-    """The end of a process that streams `local.db.source` into `local.db.t`, to be killed at a point."""
+    """Stream `local.db.source` into `local.db.t` in a process that is killed at a point; return its exit code."""
     command = [sys.executable, "-m", "tests.tables.killed_sink", name, str(folder), point]
     return subprocess.run(command, start_new_session=True, timeout=900, check=False).returncode
 
@@ -57,7 +57,7 @@ def _main(name: str, folder: str, point: str) -> None:
         def streamWriter(self, schema: Any, overwrite: bool) -> KilledWriter:
             return KilledWriter(self._sink(), arrow_schema(schema), overwrite)
 
-    # Classes of `__main__` go to Spark's workers by value, as those of modules do not.
+    # Spark pickles classes of `__main__` by value; classes of modules it pickles by name.
     KilledSink.format_name = "lakescan"
     spark = local_session("killed sink", {})
     lakescan.spark.register(spark, names=(name,))

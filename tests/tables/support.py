@@ -1,4 +1,4 @@
-"""Small tables to save, and what is there then."""
+"""Small tables to save, and functions that inspect the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Make = Callable[..., lakescan.Table]
 
 
 def maker(kind: str, local: lakescan.Catalog) -> Make:
-    """What makes the table of a format: `delta`, `iceberg`, `iceberg version 3`."""
+    """Return a function that makes the table of a format: `delta`, `iceberg`, `iceberg version 3`."""
     format, _, version = kind.partition(" version ")
     own = {"format-version": version} if version else {}
 
@@ -43,5 +43,5 @@ def pairs() -> list[tuple[int, str | None]]:
 
 
 def data_files(folder: Path) -> int:
-    """All Parquet files under a folder, whether a table has them or not."""
+    """Count all Parquet files under a folder, referenced or not."""
     return sum(1 for file in folder.rglob("*.parquet") if "_delta_log" not in file.parts)

@@ -1,4 +1,4 @@
-"""Columns that a write adds come in the commit of its rows: a write that fails leaves the table as it was."""
+"""Columns added by a write are part of the commit of its rows: a failed write leaves the table unchanged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def now() -> lakescan.Table:
 
 
 def states() -> int:
-    """How many metadata files, or versions, the table has had."""
+    """Return how many metadata files, or versions, the table has had."""
     found: Any = now().scan().spec.table
     return len(found.metadata.metadata_log) + 1 if found.name == "iceberg" else now().scan().spec.snapshot.id + 1
 
@@ -107,7 +107,7 @@ def test_a_write_without_rows_adds_its_columns(table: lakescan.Table) -> None:
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, does: Any) -> None:
-    """Let another writer do something between the time that files are written, and their commit."""
+    """Let another writer act after the data files are written and before their commit."""
     left = [does]
     for name in ("iceberg.target.IcebergTarget", "delta.target.DeltaTarget"):
         own = f"lakescan.{name}.append"

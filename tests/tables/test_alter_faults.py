@@ -1,7 +1,7 @@
-"""ALTER TABLE while one call to storage or the catalog fails: each in turn, before it works or after.
+"""ALTER TABLE while one call to storage or the catalog fails: each in turn, before it takes effect or after.
 
-The table is as it was, or as the statement makes it. A statement that fails has changed nothing, unless it says that it
-does not know; one whose answer alone was lost has not failed; and none is applied twice.
+The table is unchanged, or as the statement makes it. A failed statement has changed nothing, unless it reports an
+unknown outcome. A statement that lost only its answer has not failed, and none is applied twice.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def table_in(folder: Path, format: str) -> None:
 
 
 def described() -> tuple[Any, ...]:
-    """All that a statement may change of a table, but names and times that differ each time."""
+    """Return everything that a statement may change in a table, except names and times that differ each time."""
     table = now()
     [text] = lakescan.sql(f"SHOW CREATE TABLE {NAME}").to_arrow()[0].to_pylist()
     text = re.sub(r"LOCATION '[^']*'|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "", text)
@@ -110,7 +110,7 @@ def test_one_call_that_fails(format: str, name: str, works: bool, tmp_path: Path
 
 
 def lost(owner: Any, name: str, meanwhile: Callable[[], object]) -> Any:
-    """The first call works, and its answer is lost; others change the table before it is looked at."""
+    """Carry out the first call and lose its answer; other writers change the table before the lookup."""
     real, calls = getattr(owner, name), []
 
     def call(*arguments: Any, **named: Any) -> Any:

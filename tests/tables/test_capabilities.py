@@ -1,4 +1,4 @@
-"""A table can do what its format implements; one function refuses the rest, with what to do instead."""
+"""A table supports the operations that its format implements; one function refuses the rest and names alternatives."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def test_a_format_has_a_capability_or_says_what_to_do_instead(target: Target, ca
         return
     with pytest.raises(UnsupportedFeature) as refused:
         require(target, capability)
-    assert capability.__name__ not in str(refused.value)  # the words of the format, not those of any
+    assert capability.__name__ not in str(refused.value)  # the format's own message, not a generic one
 
 
 class OnlyAppends:
-    """A target of a format that can do nothing but append."""
+    """A target of a format that supports only appends."""
 
     def __init__(self, real: Target) -> None:
         self._real = real
@@ -60,7 +60,7 @@ class OnlyAppends:
         return getattr(self._real, name)
 
     def refusal(self, capability: Any, what: str) -> None:
-        """No capability is known to the format."""
+        """Return None: the format has no message for any capability."""
 
 
 def test_a_format_that_only_appends_needs_nothing_else(target: Target) -> None:

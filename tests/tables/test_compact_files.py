@@ -1,4 +1,4 @@
-"""Which files a compaction rewrites: the thresholds of `rewrite_data_files`, and files with deletes."""
+"""The files that a compaction rewrites: by the thresholds of `rewrite_data_files`, and files with deletes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MERGE_ON_READ = {
 
 @pytest.fixture(params=list(MERGE_ON_READ))
 def table(request: pytest.FixtureRequest, local: lakescan.Catalog) -> str:
-    """Two files of ten rows, in the partitions `a` (ids 0 to 9) and `b` (10 to 19), in which deletes are recorded."""
+    """Two files of ten rows, in the partitions `a` (ids 0 to 9) and `b` (10 to 19), with recorded deletes."""
     maker(request.param, local)(properties=MERGE_ON_READ[request.param])
     now().append(rows(*((n, "ab"[n // 10]) for n in range(20))))
     return str(request.param)
 
 
 def with_deletes() -> int:
-    """The number of files that have deletes."""
+    """Return the number of files with deletes."""
     return sum(count > 0 for count in now().scan().plan().table.references.counts.tolist())
 
 

@@ -1,4 +1,4 @@
-"""No compaction changes rows: whatever was deleted before, whatever others delete meanwhile, and wherever it ends."""
+"""No compaction changes rows, with earlier deletes, concurrent deletes, or an end at any point."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _number = count()
 
 
 def make(kind: str, local: lakescan.Catalog) -> None:
-    """Three files in each of two partitions, with ids from 0 on: even ones in `a`, odd ones in `b`."""
+    """Make three files in each of two partitions, with ids from 0: even ones in `a`, odd ones in `b`."""
     format, properties = KINDS[kind]
     maker(format, local)(properties=properties)
     for start in range(0, ROWS, 8):
@@ -58,7 +58,7 @@ def make(kind: str, local: lakescan.Catalog) -> None:
 
 
 def row_ids() -> dict[int, Any]:
-    """The id of each row that the table tracks, by its column `id`; empty if it tracks none."""
+    """Return the row id by column `id`; empty if the table does not track rows."""
     if "_row_id" not in now()._spec.selectable.names:
         return {}
     return {row["id"]: row["_row_id"] for row in now().scan().select("id", "_row_id").to_arrow().to_pylist()}
@@ -112,7 +112,7 @@ def test_rows_are_the_same_after_any_compaction(kind: str, no_other_catalogs: No
             assert row_ids() == {n: ids[n] for n in ids if n in expected}
 
 
-# Others change rows meanwhile.
+# Concurrent changes of rows.
 
 OTHERS: dict[str, Callable[[Any], object]] = {
     "delete": lambda target: calls.delete(target, "id in (2, 3)"),
@@ -137,7 +137,7 @@ AFTER = {
 
 
 def begun(options: Any = None) -> Any:
-    """The table as a writer has opened it."""
+    """Return the table as a writer has opened it."""
     target = now()._target(options or WriteOptions())
     assert target.scan.snapshot.id is not None
     return target
@@ -210,7 +210,7 @@ def test_a_compaction_all_of_whose_groups_conflict_fails(local: lakescan.Catalog
 
 
 class Killed(BaseException):
-    """What no handler of errors expects."""
+    """The end of the simulated process: a BaseException, which no error handler catches."""
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -244,7 +244,7 @@ def test_a_number_of_commits_is_not_exceeded(most: int, commits: int, local: lak
     assert now().history().num_rows == before + commits
 
 
-# Deletes go with the files that they are about.
+# Deletes are removed with the files that they apply to.
 
 
 def delete_files() -> int:
@@ -254,7 +254,7 @@ def delete_files() -> int:
 @pytest.mark.parametrize("options", [{}, {"where": "part = 'a'"}, {"partial_progress_enabled": True}])
 def test_deletes_of_rewritten_files_alone_go_with_them(options: dict[str, Any], local: lakescan.Catalog) -> None:
     make("iceberg, a delete file for each partition", local)
-    now().delete("id in (0, 2, 8, 16)")  # one delete file, about three files of a
+    now().delete("id in (0, 2, 8, 16)")  # one delete file for three files of a
     now().delete("id = 1")
     assert delete_files() == 2
     expected = pairs()
@@ -296,7 +296,7 @@ def test_deletes_that_applied_to_nothing_are_removed_if_that_is_asked_for(local:
     assert [n for n, _ in pairs()] == list(range(1, ROWS, 2))
 
 
-# Sequence numbers decide which equality deletes of others apply to rewritten rows.
+# Sequence numbers decide which concurrent equality deletes apply to rewritten rows.
 
 
 def sequence_numbers() -> set[int]:
@@ -332,7 +332,7 @@ def test_equality_deletes_of_others_apply_or_conflict(given: bool | None, local:
     assert [n for n, _ in pairs()] == [n for n in range(ROWS) if n != 2]
 
 
-# Readers of changes see nothing of it.
+# Readers of changes do not see it.
 
 
 @pytest.mark.parametrize("kind", [each for each in KINDS if each.startswith("delta")])

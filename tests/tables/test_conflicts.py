@@ -1,4 +1,4 @@
-"""Writers in each other's way: nothing is lost, nothing doubled, and no file removed that a table may have."""
+"""Concurrent writers: no row is lost or duplicated, and no file that a table may reference is removed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_OPTIONS = WriteOptions()
 
 
 def target_of(table: lakescan.Table) -> Any:
-    """The table as a target, in the state that it has now."""
+    """Return the table as a target, in its current state."""
     return table._target(NO_OPTIONS)
 
 
@@ -34,7 +34,7 @@ def test_a_delta_overwrite_begins_again_from_what_another_writer_left(local: lak
     now().append(rows((3, "a"), (4, "b")))
     overwrite_rows(before, as_rows(rows((9, "a"))), NO_OPTIONS, "part = 'a'")
     assert pairs() == [B, (4, "b"), (9, "a")]
-    assert data_files(tmp_path) == 4  # two appends, the new rows, those that stay; none that was not committed
+    assert data_files(tmp_path) == 4  # two appends, the new rows, the rows that stay; no uncommitted rows
 
 
 def test_an_iceberg_overwrite_of_rows_that_another_writer_added_to_is_a_conflict(local, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_appends_go_on_from_what_others_committed(made: Make) -> None:
 
 
 def test_a_commit_whose_end_is_not_known_leaves_its_files(made: Make, monkeypatch, tmp_path: Path) -> None:
-    """It was made, and the answer was lost: the rows are there, and stay readable."""
+    """The commit was made and the answer was lost: the rows exist and stay readable."""
     made()
     target = target_of(now())
     kind = type(target)
@@ -74,7 +74,7 @@ def test_a_commit_whose_end_is_not_known_leaves_its_files(made: Make, monkeypatc
 
 
 def test_files_that_the_table_names_are_not_removed_even_after_a_conflict(made: Make, monkeypatch) -> None:
-    """A catalog may say that a commit failed which it made."""
+    """A catalog may report a failure for a commit that it made."""
     made()
     target = target_of(now())
     kind = type(target)
@@ -82,7 +82,7 @@ def test_files_that_the_table_names_are_not_removed_even_after_a_conflict(made: 
 
     def wrong(self: Any, files: Any) -> None:
         commit(self, files)
-        raise lakescan.CommitConflict("it failed, they say")
+        raise lakescan.CommitConflict("it failed")
 
     monkeypatch.setattr(kind, "append", wrong)
     with pytest.raises(lakescan.CommitConflict):
@@ -118,7 +118,7 @@ def test_an_overwrite_goes_on_where_others_changed_other_rows(made: Make, tmp_pa
 @pytest.mark.parametrize("kind", ["iceberg", "iceberg version 3"])
 @pytest.mark.parametrize("how", ["append", "overwrite", "dynamic"])
 def test_files_stay_in_the_partition_spec_that_they_were_written_for(kind: str, how: str, local, tmp_path) -> None:
-    """The default spec changes between, and other rows are added by the new one."""
+    """The default spec changes before the commit, and other rows are added with the new spec."""
     maker(kind, local)().append(rows(A))
     options = WriteOptions.parse({"overwrite-mode": "dynamic"} if how == "dynamic" else {}, "iceberg")
     before = now()._target(options)
@@ -167,7 +167,7 @@ def test_the_first_rows_of_a_table_may_be_those_of_a_branch(local: lakescan.Cata
     assert now().scan().as_of(branch="late").count() == 1
     later = table._target(WriteOptions.parse({"branch": "later"}))
     table.fast_forward("main", "audit")
-    with pytest.raises(lakescan.CommitConflict, match="the table's first rows, which the branch 'later' is to have"):
+    with pytest.raises(lakescan.CommitConflict, match="the table's first rows, which the branch 'later' must include"):
         append_rows(later, as_rows(rows(A)), NO_OPTIONS)
     assert pairs() == sorted([A, B])
 
@@ -177,7 +177,7 @@ def test_the_first_rows_of_a_table_may_be_those_of_a_branch(local: lakescan.Cata
 def test_a_delta_overwrite_does_not_begin_again_by_other_rules(
     local, tmp_path: Path, options: dict[str, Any], change: str
 ) -> None:
-    """Its rows were written for the columns, and checked by the constraints, that the table had."""
+    """Its rows were written and checked for the columns and constraints that the table had before."""
     from deltalake import DeltaTable, write_deltalake
 
     table = local.create_table("db.t", "id BIGINT, part STRING", format="delta")

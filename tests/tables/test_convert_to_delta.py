@@ -1,4 +1,4 @@
-"""Folders of Parquet files become Delta tables: the files stay, and their rows are those of the table."""
+"""Folders of Parquet files become Delta tables: the files stay, and the table has their rows."""
 
 from __future__ import annotations
 

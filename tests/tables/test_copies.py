@@ -1,4 +1,4 @@
-"""Files that another copy of an Iceberg table references stay, whichever copy removes what it does not need."""
+"""Files that another copy of an Iceberg table references stay, whichever copy removes unneeded files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def a_month_passes(folder: Path) -> None:
 
 @pytest.fixture
 def both(tmp_path: Path) -> tuple[str, str]:
-    """The names of a table in two catalogs."""
+    """Return the names of one table in two catalogs."""
     for name in ("one", "two"):
         lakescan.catalog(name, warehouse=str(tmp_path / name)).create_namespace("n")
     lakescan.catalog("one").create_table("n.t", "id BIGINT", location=str(tmp_path / "t"))
@@ -108,7 +108,7 @@ def test_clean_up_of_a_copy_leaves_an_original_that_nobody_wrote_since(tmp_path:
 
 
 def test_metadata_of_earlier_states_is_no_copy(tmp_path: Path, both: tuple[str, str]) -> None:
-    """It is an orphan once the metadata log has forgotten it, and keeps no files."""
+    """It is an orphan once the metadata log no longer lists it, and keeps no files."""
     lakescan.table(both[0]).alter().set_properties({"write.metadata.previous-versions-max": "2"}).commit()
     for number in range(6):
         lakescan.table(both[0]).append(rows(number))
@@ -120,7 +120,7 @@ def test_metadata_of_earlier_states_is_no_copy(tmp_path: Path, both: tuple[str, 
 
 
 def created_there(folder: Path) -> None:
-    """Another table at the same location, which is no copy."""
+    """Create another table at the same location that is not a copy."""
     lakescan.catalog("two").create_table("n.t", "id BIGINT", location=str(folder / "t"))
 
 
@@ -134,7 +134,7 @@ def test_files_stay_of_a_table_that_replaces_its_metadata_while_that_is_read(
     moment: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The metadata that was listed, or a manifest list of it, is gone by then; the folder is listed again."""
+    """The listed metadata, or a manifest list, is deleted before it is read; then the folder is listed again."""
     made(tmp_path)
     old_ones_go = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
     lakescan.table(both[1]).alter().set_properties(old_ones_go).commit()
@@ -181,13 +181,13 @@ def test_metadata_that_names_missing_files_stops_the_clean_up(tmp_path: Path, bo
 def test_a_log_line_asks_for_the_removal_only_of_metadata_that_is_older_than_a_day(
     tmp_path: Path, both: tuple[str, str], is_old: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Metadata that is younger may be that of a commit that is just being made."""
+    """Younger metadata may belong to a commit in progress."""
     registered(tmp_path)
     lakescan.table(both[1]).append(rows(10))
     if is_old:
         a_month_passes(tmp_path)
     lakescan.table(both[0]).remove_orphans()
-    found = [each for each in caplog.messages if "If neither exists any more, remove it." in each]
+    found = [each for each in caplog.messages if "If neither exists any more, remove the metadata file." in each]
     assert len(found) == int(is_old)
     assert ids(both[1]) == [1, 3, 10]
 
@@ -195,7 +195,7 @@ def test_a_log_line_asks_for_the_removal_only_of_metadata_that_is_older_than_a_d
 def test_a_failed_commit_removes_its_manifest_list_before_its_manifests(
     both: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kill between leaves no metadata of missing manifests, which would stop a later clean-up."""
+    """A kill in between leaves no metadata that references missing manifests, which would stop a later clean-up."""
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import CommitFailedException
 

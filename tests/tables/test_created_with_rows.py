@@ -1,4 +1,4 @@
-"""Tables that are created, or replaced, with their rows: one commit, or nothing, wherever a call fails."""
+"""Tables created or replaced with rows: one commit or nothing, wherever a call fails."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def create(lake: lakescan.Catalog, kind: str, rows: Any = NEW, *, replace: bool 
 
 
 def rows_now() -> list[dict[str, Any]] | None:
-    """What a reader sees: None if there is no table."""
+    """Return the rows that a reader sees; None if the table does not exist."""
     try:
         return sorted(lakescan.table("local.db.t").to_arrow().to_pylist(), key=lambda row: row["id"])
     except lakescan.NotATable:
@@ -86,7 +86,7 @@ def test_a_table_has_its_rows_from_its_first_commit_on(kind: str, replace: bool,
 
 @pytest.mark.parametrize("kind", ["iceberg", "iceberg version 3", "delta", "delta with row ids"])
 def test_nobody_sees_a_table_without_its_rows(kind: str, local: lakescan.Catalog) -> None:
-    """At each call that creates a table, and then at each that replaces it, another reader looks."""
+    """Another reader looks at each call that creates a table, and at each that replaces it."""
     seen: list[Any] = []
 
     @contextmanager
@@ -236,7 +236,7 @@ def test_a_replacement_sets_the_order_of_new_files(local: lakescan.Catalog) -> N
 
 
 def test_options_of_branches_are_for_tables_that_are_there(local: lakescan.Catalog) -> None:
-    with pytest.raises(lakescan.InvalidOption, match="main branch alone"):
+    with pytest.raises(lakescan.InvalidOption, match="first rows in the branch main"):
         local.create_with("db.t", TableDefinition(()), NEW, options={"branch": "audit"})
     assert not local.table_exists("db.t")
 
@@ -268,7 +268,7 @@ def test_a_save_makes_a_delta_table_in_a_folder_with_its_rows_or_none(tmp_path: 
     assert not any(path.is_file() for path in folder.rglob("*"))
     lakescan.save(NEW, folder, format="delta", txn_app_id="a", txn_version=1)
     assert lakescan.table(folder).version == 0
-    lakescan.save(NEW, folder, mode="append", txn_app_id="a", txn_version=1)  # it is there
+    lakescan.save(NEW, folder, mode="append", txn_app_id="a", txn_version=1)  # the table exists
     assert lakescan.table(folder).count() == NEW.num_rows
     with pytest.raises(lakescan.SchemaMismatch, match="replaceWhere"):
         lakescan.save(NEW, tmp_path / "u", format="delta", mode="overwrite", replace_where="id = 100")

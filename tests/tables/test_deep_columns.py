@@ -1,4 +1,4 @@
-"""Columns nested more deeply than readers of Parquet files take."""
+"""Columns nested more deeply than Parquet readers support."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Changes of a Delta table beside other writers, and in any order with writes: the table is what a model is."""
+"""Changes of a Delta table with concurrent writers, and in any order with writes: the table equals a model."""
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 import threading
@@ -109,7 +108,7 @@ def test_appends_and_changes_at_once(folder: Path) -> None:
     def run(work: Any, *given: Any) -> None:
         try:
             work(*given)
-        except lakescan.CommitConflict as error:  # an append to columns that changed meanwhile is repeated by its user
+        except lakescan.CommitConflict as error:  # the user must repeat an append to concurrently changed columns
             failures.append(error)
 
     threads = [threading.Thread(target=run, args=each) for each in ((append,), (change, "a"), (change, "b"))]
@@ -125,7 +124,7 @@ def test_appends_and_changes_at_once(folder: Path) -> None:
 
 @dataclass
 class Model:
-    """A table of whole numbers: its columns by name, in order, whether they are long, and its rows."""
+    """A table of whole numbers: its columns by name, in order, whether each is long, and its rows."""
 
     columns: dict[str, bool] = field(default_factory=lambda: {"c0": False})
     rows: list[dict[str, int | None]] = field(default_factory=list)
@@ -218,7 +217,7 @@ def test_changes_and_writes_in_any_order_equal_a_model(steps: list[tuple[str, An
 
 
 def committed(table: lakescan.Table, pending: Any) -> Any:
-    """A new builder, after the changes of this one are committed, if it has any."""
+    """Commit the pending changes, if any, and return a new builder."""
     if "(" in repr(pending) and repr(pending) != "AlterBuilder()":
         pending.commit()
     return table.alter()
@@ -238,11 +237,3 @@ def test_a_commit_whose_answer_was_lost_is_found(folder: Path, monkeypatch: pyte
     opened(folder).alter(changes)
     assert newest(folder) == 2
     assert "n" in state(folder)[1].schema_string
-
-
-def test_the_example_of_the_document_runs(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "delta_changes.md").read_text()
-    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    exec(compile(block.replace("/lake", str(tmp_path)), "delta_changes.md", "exec"), {})
-    assert lakescan.table(tmp_path / "events").schema.names == ["id", "text"]
-    assert lakescan.table(tmp_path / "events_test").schema.names == ["id", "text"]

@@ -1,4 +1,4 @@
-"""Clones of Delta tables: they have the rows of a version, no file is copied, and both tables go on alone."""
+"""Clones of Delta tables have the rows of a version without copying files, and then change independently."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rows(*ids: int) -> pa.Table:
 
 @pytest.fixture(params=[(), ("part",)], ids=["", "partitioned"])
 def source(tmp_path: Path, request: pytest.FixtureRequest) -> lakescan.Table:
-    """Version 1 has 1 to 4, version 2 has no 1 and 2 (by vectors), version 3 also has 5; its folder has odd letters."""
+    """Version 1 has 1 to 4, version 2 lacks 1 and 2 (by vectors), version 3 adds 5; its folder has odd letters."""
     folder = tmp_path / "the source, 100%"
     properties = {"delta.enableDeletionVectors": "true", "owner": "me"}
     saved(rows(1, 2, 3, 4), folder, format="delta", partition_by=request.param, properties=properties)
@@ -131,7 +131,7 @@ def test_a_folder_with_a_table_is_refused(source: lakescan.Table, tmp_path: Path
 
 
 def empty(folder: Path, **properties: str) -> lakescan.Table:
-    """A table that had rows of other columns, partitioned by one of them."""
+    """Make an empty table that had rows of other columns, partitioned by one of them."""
     other = pa.table({"n": [1.5], "day": ["a"]})
     saved(other, folder, format="delta", partition_by="day", properties=properties)
     lakescan.table(folder).delete("n > 0")
@@ -186,7 +186,7 @@ def test_a_clone_keeps_the_mode_of_column_mapping(source: lakescan.Table, tmp_pa
 
 
 def test_what_the_replaced_table_needs_stays(tmp_path: Path) -> None:
-    """Ids of rows go on, and features; clustering columns of a clone that has none go."""
+    """Row ids continue, and features stay; clustering columns go if the clone has none."""
     tracked = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}
     saved(rows(1, 2), tmp_path / "t", format="delta", properties=tracked)
     table = lakescan.table(tmp_path / "t")

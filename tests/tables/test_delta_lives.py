@@ -1,4 +1,4 @@
-"""Delta tables that live through anything: features on and off, columns, rows, restores, clones, VACUUM; by a model."""
+"""Delta tables through random histories: features on and off, columns, rows, restores, clones, VACUUM; with a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DAYS = 20 * 86400 * 1000
 
 @pytest.fixture(autouse=True)
 def files_were_removed_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
-    """VACUUM finds files to remove."""
+    """Age removed files, so that VACUUM finds files to delete."""
     monkeypatch.setattr(file_changes, "_current_millis", lambda: int(time.time() * 1000) - DAYS)
 
 

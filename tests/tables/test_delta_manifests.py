@@ -1,4 +1,4 @@
-"""Symlink manifests name the files of a Delta table, a manifest for each partition; DETAIL is a row."""
+"""Symlink manifests list the files of a Delta table, one manifest per partition; DETAIL is one row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def rows(*pairs: tuple[int, str | None]) -> pa.Table:
 
 
 def manifests(folder: Path) -> dict[str, list[int]]:
-    """By folder, the ids in the files that the manifest names."""
+    """Return, by folder, the ids in the files that the manifest lists."""
     home = folder / "_symlink_format_manifest"
     found = {}
     for file in home.rglob("manifest"):

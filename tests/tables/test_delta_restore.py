@@ -1,4 +1,4 @@
-"""RESTORE of Delta tables: an earlier state is the newest version, and the versions in between stay."""
+"""RESTORE of Delta tables: an earlier state becomes the newest version, and the versions in between stay."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rows(*ids: int) -> pa.Table:
 
 @pytest.fixture
 def table(tmp_path: Path) -> lakescan.Table:
-    """Version 1 has 1 and 2, version 2 also 3 and 4, version 3 has no 1 (by a vector), version 4 has 9 alone."""
+    """Version 1 has 1 and 2, version 2 adds 3 and 4, version 3 lacks 1 (by a vector), version 4 has only 9."""
     saved(rows(1, 2), tmp_path / "t", format="delta", properties={"delta.enableDeletionVectors": "true"})
     table = lakescan.table(tmp_path / "t")
     table.append(rows(3, 4))

@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE of Delta tables: what one commit of them says, and what is read of it."""
+"""DELETE, UPDATE and MERGE of Delta tables: the actions of their commits, and the rows that are read."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ A, B, C, D = (1, "a"), (2, "a"), (3, "b"), (4, None)
 
 
 def made(folder: Path, properties: dict[str, str] | None = None, by: str | None = None) -> Path:
-    """A table that allows vectors, with the rows A to D in one file, or in one for each partition."""
+    """Make a table that allows vectors, with the rows A to D in one file, or in one per partition."""
     more: dict[str, Any] = {} if by is None else {"partition_by": by}
     properties = VECTORS | (properties or {})
     saved(rows(A, B, C, D), folder, format="delta", properties=properties, **more)
@@ -175,16 +175,16 @@ def test_a_file_has_one_vector(tmp_path: Path) -> None:
     assert ids(tmp_path) == [1, 2, 3, 4]
 
 
-# What the log says of files
+# File actions in the log
 
 
 def kept(add: dict[str, Any]) -> dict[str, Any]:
-    """What an add with another vector has to keep."""
+    """Return the members that an add with another vector must keep."""
     return {name: value for name, value in add.items() if name not in ("stats", "deletionVector")}
 
 
 def tagged(folder: Path) -> dict[str, Any]:
-    """Give the file of a table tags and a clustering provider, as other writers do; its add action."""
+    """Give the table's file tags and a clustering provider, as other writers do; return its add action."""
     commit = folder / "_delta_log" / f"{1:020d}.json"
     lines = [json.loads(line) for line in commit.read_text().splitlines()]
     for line in lines:
@@ -268,7 +268,7 @@ STATS = st.dictionaries(st.sampled_from(["numRecords", "minValues", "nullCount",
 
 
 def as_text(value: Any) -> str:
-    """JSON with all digits of decimals."""
+    """Convert to JSON with all digits of decimals."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{json.dumps(name)}:{as_text(each)}" for name, each in value.items()) + "}"
     return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value)

@@ -1,7 +1,7 @@
-"""Which commits of others a DELETE, UPDATE or MERGE of a Delta table goes onto, and which are conflicts.
+"""Concurrent commits that a DELETE, UPDATE or MERGE of a Delta table is rebased onto, and those that conflict with it.
 
-The rules are those of Delta on Spark's `ConflictChecker`, but files that others added are compared with the condition
-by their statistics, too.
+The rules are those of Delta on Spark's `ConflictChecker`. In addition, concurrently added files are compared with the
+condition by their statistics.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def compacts(part: str) -> Write:
 
 
 def copies(target: DeltaTarget) -> None:
-    """Copy-on-write: id 2 is 20 then, and id 1 is in another file."""
+    """Copy-on-write: change id 2 to 20, and write id 1 to another file."""
     new = write_rows(target.writes, rows((1, "a"), (20, "a")).to_batches(), "copy")
     read = parse_filter("id = 2")
     target.change(RowChanges(RowLevelCommand.UPDATE, read, removed(target, "id = 2"), files=new))
 
 
 def inserts(read: str | None) -> Write:
-    """A MERGE that only inserts 9, as it has not found it among what it read."""
+    """Begin a MERGE that only inserts 9, because the rows it read do not have it."""
 
     def merge(target: DeltaTarget) -> None:
         new = write_rows(target.writes, rows((9, "a")).to_batches(), "insert")
@@ -103,7 +103,7 @@ FITS_AFTER = {
     "insert 9": {"append 2", "delete 1", "delete 3", "delete b", "compact a", "compact b", "overwrite"},
     "insert 9, reading all": {"compact a", "compact b"},
 }
-# In WriteSerializable, appends that read nothing are no conflicts.
+# In WriteSerializable, appends that read nothing do not conflict.
 APPENDS = {"append 2", "append 9 to b"}
 
 
@@ -127,9 +127,9 @@ def test_a_statement_goes_onto_what_it_could_not_have_read(
     assert ids(tmp_path) == sorted(expected)
     if other in FITS_AFTER[own] | (APPENDS if isolation == "WriteSerializable" else set()):
         change(second)
-        expected = [*changed(expected[: len(expected) - len(new)]), *new]  # what the other added is not changed
+        expected = [*changed(expected[: len(expected) - len(new)]), *new]  # the other writer's added rows are unchanged
     else:
-        with pytest.raises(lakescan.CommitConflict, match="which another writer committed meanwhile"):
+        with pytest.raises(lakescan.CommitConflict, match="the concurrent commit of version"):
             change(second)
     assert ids(tmp_path) == sorted(expected)
 
@@ -150,7 +150,7 @@ def test_an_overwrite_goes_onto_files_whose_statistics_have_none_of_its_rows(
 
 
 def test_no_vector_replaces_one_that_was_not_read(tmp_path: Path) -> None:
-    """Two statements delete rows of one file: the second has to begin again, and keeps what the first deleted."""
+    """Two statements delete rows of one file. The second must restart, and keeps the deletes of the first."""
     made(tmp_path, {})
     first, second = target_of(tmp_path), target_of(tmp_path)
     delete(first, "id = 1")
@@ -161,7 +161,7 @@ def test_no_vector_replaces_one_that_was_not_read(tmp_path: Path) -> None:
 
 
 def test_a_rebased_commit_is_that_of_its_version(tmp_path: Path) -> None:
-    """Nothing is written again but the commit, with the row ids and the time of the version that it becomes."""
+    """Only the commit is rewritten, with the row ids and the time of its new version."""
     made(tmp_path, IDS | {"delta.enableInCommitTimestamps": "true"})
     first, second = target_of(tmp_path), target_of(tmp_path)
     inserts("id = 9")(first)
@@ -179,6 +179,6 @@ def test_a_transaction_is_not_committed_twice(tmp_path: Path) -> None:
     made(tmp_path, {})
     first, second = (target_of(tmp_path, txnAppId="app", txnVersion=1) for _ in range(2))
     deletes("id = 1")(first)
-    with pytest.raises(lakescan.CommitConflict, match="is of the same application, 'app'"):
+    with pytest.raises(lakescan.CommitConflict, match="has the same application id, 'app'"):
         deletes("id = 3")(second)
     assert ids(tmp_path) == [2, 3, 4]

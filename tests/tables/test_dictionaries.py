@@ -1,4 +1,4 @@
-"""Which columns of a written file have a dictionary: those whose values repeat."""
+"""Columns of written files get a dictionary if their values repeat."""
 
 from __future__ import annotations
 

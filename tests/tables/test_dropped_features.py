@@ -1,4 +1,4 @@
-"""DROP FEATURE of Delta tables, for features that readers must know: the rows stay, and nothing needs the feature."""
+"""DROP FEATURE of Delta tables, for reader features: the rows stay, and nothing needs the feature afterwards."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ FEATURES: dict[str, tuple[dict[str, str], Callable[[lakescan.Table], object]]] =
 
 
 def made(folder: Path, feature: str, properties: dict[str, str] | None = None) -> lakescan.Table:
-    """A table that uses a feature."""
+    """Make a table that uses a feature."""
     own, use = FEATURES[feature]
     lakescan.save(ROWS, folder, format="delta", partition_by="part", properties={**own, **(properties or {})})
     use(lakescan.table(folder))
@@ -65,7 +65,7 @@ def made(folder: Path, feature: str, properties: dict[str, str] | None = None) -
 
 
 def age(folder: Path, seconds: float = DAY) -> None:
-    """Make all files of a log older by some seconds, in their order."""
+    """Make all files of a log older by some seconds, keeping their order."""
     for file in (folder / "_delta_log").rglob("*"):
         if file.is_file():
             then = file.stat().st_mtime - seconds
@@ -77,7 +77,7 @@ def operations(table: lakescan.Table) -> list[str]:
 
 
 def as_old_readers_do(folder: Path) -> pa.Table:
-    """The rows of all live files under the table's own names and types: no feature is needed to read them so."""
+    """Read all live files under the table's own names and types, which requires no feature."""
     _, metadata, files = state(folder)
     schema = metadata.schema().arrow() if hasattr(metadata.schema(), "arrow") else None
     tables = []
@@ -186,7 +186,7 @@ def test_versions_are_protected_as_the_log_is_cleaned(tmp_path: Path) -> None:
     for file in (tmp_path / "_delta_log").glob("*"):
         if not file.name.startswith(f"{last:020d}"):
             os.utime(file, (time.time() - 9 * DAY,) * 2)
-    assert clean_up(str(tmp_path), Storage()).first is None  # only to the last barrier, which is before the drop
+    assert clean_up(str(tmp_path), Storage()).first is None  # only up to the last barrier, which is before the drop
     assert sorted((tmp_path / "_delta_log").glob("*.json")) == commits
     age(tmp_path, 9 * DAY)
     assert clean_up(str(tmp_path), Storage()).first == last
@@ -197,7 +197,7 @@ def test_versions_are_protected_as_the_log_is_cleaned(tmp_path: Path) -> None:
 
 
 def while_putting(monkeypatch: pytest.MonkeyPatch, operation: str, act: Callable[[], object]) -> None:
-    """Another writer acts just before a commit of an operation is put."""
+    """Let another writer act just before a commit of an operation is put."""
     real, done = put.put_if_absent, []
 
     def first(storage: Storage, file: str, data: bytes) -> Any:
@@ -215,7 +215,7 @@ def test_rows_that_others_append_meanwhile_are_kept(tmp_path: Path, monkeypatch:
     table.alter().drop_feature("deletionVectors").commit()
     last = newest(tmp_path)
     assert operations(table)[-2:] == ["WRITE", "DROP FEATURE"]
-    assert table.refresh().properties[PROTECTED] == str(last)  # of the version that the commit got
+    assert table.refresh().properties[PROTECTED] == str(last)  # the row ids of the version that the commit got
     assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 4]
 
 
@@ -245,7 +245,7 @@ def test_a_writer_that_begins_again_to_use_the_feature_keeps_it(
         other.refresh().delete("id = 2")
 
     while_putting(monkeypatch, "DROP FEATURE", again)
-    with pytest.raises(lakescan.FeatureInUse, match="another writer began to use it again"):
+    with pytest.raises(lakescan.FeatureInUse, match="a concurrent commit uses it again"):
         table.alter().drop_feature("deletionVectors").commit()
     assert "deletionVectors" in state(tmp_path)[0].features
     assert table.refresh().to_arrow()["id"].to_pylist() == [4]
@@ -267,7 +267,7 @@ def test_a_vector_that_comes_without_the_property_keeps_the_feature(
         commit(tmp_path, {"commitInfo": {"isBlindAppend": True}}, {"add": {**add["add"], "dataChange": False}})
 
     while_putting(monkeypatch, "DROP FEATURE", put_vector)
-    with pytest.raises(lakescan.FeatureInUse, match="another writer began"):
+    with pytest.raises(lakescan.FeatureInUse, match="a concurrent commit uses it again"):
         table.alter().drop_feature("deletionVectors").commit()
     assert "deletionVectors" in state(tmp_path)[0].features
 
@@ -294,7 +294,7 @@ def test_vectors_of_removed_files_are_named_for_writers_that_do_not_know_them(tm
     assert {file.name for file in tmp_path.glob("*.bin")} == vectors
 
 
-# What the history needs goes on
+# The history's requirements remain
 
 
 def test_a_restored_version_brings_the_feature_back_and_the_protection_stays(tmp_path: Path) -> None:
@@ -424,13 +424,13 @@ def test_partitions_of_dates_become_those_of_timestamps(tmp_path: Path) -> None:
     assert differences(lakescan.table(tmp_path).to_arrow(), before) == ""
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("DROP FEATURE appendOnly", "it stays"),
+        ("DROP FEATURE appendOnly", "it cannot be dropped"),
         ("DROP FEATURE timestampNtz", "no feature 'timestampNtz'"),
         ("DROP FEATURE `delta.enableDeletionVectors`", "no feature"),
         ("DROP FEATURE checkpointProtection", "no feature"),

@@ -1,6 +1,6 @@
-"""Upserts without reading the table: equality deletes, as files and in commits, and how they become others.
+"""Upserts without reading the table: equality deletes, as files and in commits, and their conversion.
 
-lakescan reads the tables back; pyiceberg reads no equality deletes, and says so.
+lakescan reads the tables back; pyiceberg refuses equality deletes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expired and removed files are gone from storage, whichever way they are removed. Young ones go for a reason alone."""
+"""Expired and removed files are deleted from storage, however they are removed; young ones only with a reason."""
 
 from __future__ import annotations
 

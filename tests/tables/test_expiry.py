@@ -1,4 +1,4 @@
-"""Snapshots expire as branches, tags and the table's properties say; what others do meanwhile counts."""
+"""Snapshots expire as branches, tags and table properties require; concurrent commits are respected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LATER = datetime.now(UTC) + timedelta(days=1)
 
 
 class At:
-    """Metadata of snapshots by age in days: a line of them, its branches and tags."""
+    """Metadata with snapshots by age in days: one line of them, its branches and tags."""
 
     def __init__(self, *ages: float, parents: dict[int, int | None] | None = None, **refs: tuple[int, str, dict]):
         from types import SimpleNamespace
@@ -139,7 +139,7 @@ def test_times_without_an_offset_are_utc(table: lakescan.Table, monkeypatch) -> 
     assert int(table.expire_snapshots(an_hour_ago, dry_run=True)) == 0
     assert int(table.expire_snapshots(an_hour_ago + timedelta(hours=1, seconds=1), dry_run=True)) == 2
     assert int(table.expire_snapshots()) == 0
-    with pytest.raises(lakescan.InvalidOption, match="at least one snapshot stays"):
+    with pytest.raises(lakescan.InvalidOption, match="must be a whole number of at least 1"):
         table.expire_snapshots(LATER, retain_last=0)
 
 

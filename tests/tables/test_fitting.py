@@ -1,4 +1,4 @@
-"""Rows that fit a table are the same rows, whatever they were cut out of."""
+"""Rows converted to fit a table stay the same rows, even if they are slices of other arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows from pandas, Polars and DuckDB: what they hold is what is written, or is refused by name."""
+"""Rows from pandas, Polars and DuckDB are written as they are, or refused by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import lakescan
 
 
 def saved(data: Any, path: Path) -> list[dict[str, Any]]:
-    """The rows of a new Delta table that are read back."""
+    """Save rows as a new Delta table and return the rows read back."""
     lakescan.save(data, path / "t", format="delta")
     return lakescan.table(path / "t").scan().to_arrow().to_pylist()
 

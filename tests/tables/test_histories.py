@@ -1,4 +1,4 @@
-"""A law of removal: whatever is written, named, rolled back, expired and removed, each state that is kept is whole."""
+"""A law of removal: after any writes, refs, rollbacks, expiry and removal, each kept state is complete."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def steps_of(kinds: dict[str, Any]) -> Any:
 
 
 class History:
-    """A table, and the rows of each state that it has been in, by snapshot id or version."""
+    """A table, and the rows of each of its states, by snapshot id or version."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.count, self.states = folder, 0, dict[int, list[int]]()
@@ -52,7 +52,7 @@ class History:
         return rows((self.count, "ab"[self.count % 2]))
 
     def check(self) -> None:
-        """All states that are kept are as they were, and none has come that nothing made."""
+        """Check that all kept states are unchanged, and that no unexpected state exists."""
         kept = self.kept()
         for state in kept:
             found = sorted(now().scan().as_of(version=state).to_arrow()["id"].to_pylist())
@@ -63,7 +63,7 @@ class History:
         raise NotImplementedError
 
     def remove(self, with_strays: bool) -> None:
-        """Everything is old; files that nothing names go, and nothing else does."""
+        """Age everything, then remove orphans: exactly the unreferenced files are deleted."""
         location = folder_of(now().scan().spec.table.location)
         strays = [location / "data" / "part=a" / "stray", location / "data" / "stray.parquet"] if with_strays else []
         stray(*strays)
@@ -114,7 +114,7 @@ class IcebergHistory(History):
         now().overwrite(new, where=f"part = '{'ab'[self.count % 2]}'", branch=branch)
 
     def add(self, spelling: str) -> None:
-        """A file of another writer, under another spelling of its location."""
+        """Add a file of another writer under another spelling of its location."""
         file = folder_of(self.theirs.metadata.location) / "data" / f"added-{self.count}.parquet"
         pq.write_table(self.new(), file)
         odd = f"file:{file}" if spelling == "file:" else f"{file.parent}{spelling}{file.name}"
@@ -131,7 +131,7 @@ class IcebergHistory(History):
         make(self.theirs.manage_snapshots(), self.count).commit()
 
     def forget(self, number: int) -> None:
-        """A branch or tag goes."""
+        """Drop a branch or tag."""
         names = sorted(name for name in self.theirs.metadata.refs if name != "main")
         if names:
             name = names[number % len(names)]
@@ -148,7 +148,7 @@ class IcebergHistory(History):
         self.theirs.manage_snapshots().rollback_to_snapshot(ancestors[number % len(ancestors)]).commit()
 
     def stage(self, _: None) -> None:
-        """A snapshot that no branch leads to, as write-audit-publish makes them."""
+        """Stage a snapshot outside of all branches, as write-audit-publish does."""
         with self.theirs.transaction() as transaction:
             transaction.append(self.new(), branch=None)
 
@@ -166,7 +166,7 @@ class IcebergHistory(History):
 def test_each_state_that_is_kept_is_whole(kind: str, partition_by: tuple[str, ...]) -> None:
     kinds = OF_BOTH if kind == "delta" else OF_BOTH | OF_ICEBERG
     if kind.endswith("3"):
-        kinds = {name: of for name, of in kinds.items() if name not in ("add", "stage")}  # pyiceberg writes none
+        kinds = {name: of for name, of in kinds.items() if name not in ("add", "stage")}  # pyiceberg cannot write it
 
     @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
     @given(steps_of(kinds))

@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE of Iceberg tables: which rows are there afterwards, which files, and what conflicts."""
+"""DELETE, UPDATE and MERGE of Iceberg tables: the resulting rows and files, and the conflicts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NO_OPTIONS = WriteOptions()
 
 @pytest.fixture(params=["1", "2", "3"])
 def version(request: pytest.FixtureRequest) -> str:
-    """A format version; 1 has no deletes, so statements copy on write there."""
+    """A format version; version 1 has no deletes, so statements copy on write there."""
     return str(request.param)
 
 
@@ -46,7 +46,7 @@ def with_deletes(request: pytest.FixtureRequest) -> str:
 
 
 def create(local: lakescan.Catalog, version: str, *, by: tuple[str, ...] = ("part",), **properties: str) -> None:
-    """A table with a file of `A` and one of `B`."""
+    """Make a table with one file of `A` and one of `B`."""
     own = {} if version == "1" else MERGE_ON_READ
     maker(f"iceberg version {version}", local)(partition_by=by, properties={**own, **properties})
     now().append(rows(*A))
@@ -58,7 +58,7 @@ def without(*ids: int) -> list[Row]:
 
 
 def check(expected: list[Row], *, by_pyiceberg: bool = True) -> None:
-    """That the table has these rows, whoever reads it; pyiceberg reads no vectors."""
+    """Check that every reader sees these rows; pyiceberg reads no vectors."""
     assert pairs() == sorted(expected)
     assert now().scan().where("id >= 3").count() == sum(row[0] >= 3 for row in expected)
     if by_pyiceberg and row_deltas.base().format_version < 3:
@@ -67,7 +67,7 @@ def check(expected: list[Row], *, by_pyiceberg: bool = True) -> None:
 
 
 def summary() -> Mapping[str, str]:
-    """What the newest snapshot changed."""
+    """Return the summary of the newest snapshot."""
     names = ("-data-files", "-delete-files", "-dvs", "-deletes")
     return {
         name: number
@@ -156,7 +156,7 @@ def test_the_operation_of_the_snapshot_is_that_of_java(where, new, options, oper
 
 
 def test_files_that_lose_all_rows_are_removed_whole_with_their_deletes(version, local) -> None:
-    """Deletes of removed files alone would be dangling; those of others stay."""
+    """Deletes that apply only to removed files would be dangling; other deletes stay."""
     create(local, version)
     change("delete", "id IN (1, 6)")
     change("delete", "id < 6")
@@ -165,7 +165,7 @@ def test_files_that_lose_all_rows_are_removed_whole_with_their_deletes(version, 
     if version != "1":
         assert summary()["deleted-data-files"] == "1"
         assert summary()[by_position[version]] == "1"
-        assert summary()["removed-delete-files"] == "2"  # of the removed file, and the one that is replaced
+        assert summary()["removed-delete-files"] == "2"  # the delete file of the removed file, and the replaced one
         assert row_deltas.head().summary["total-delete-files"] == "1"
         assert row_deltas.head().summary["total-position-deletes"] == "2"
 
@@ -292,7 +292,7 @@ def test_delete_files_have_a_codec_of_their_own(name, codec, local) -> None:
 
 def test_delete_files_in_other_formats_are_refused(local) -> None:
     create(local, "2", **{"write.delete.format.default": "avro"})
-    with pytest.raises(UnsupportedFeature, match="writing avro files of deletes"):
+    with pytest.raises(UnsupportedFeature, match="writing avro delete files"):
         changing("delete", "id = 2")
 
 
@@ -333,11 +333,11 @@ def test_writers_are_sent_to_workers(with_deletes, local) -> None:
     assert {each.path: each.rows for each in written} == dict.fromkeys(found, 1)
 
 
-# What is there already
+# Existing deletes
 
 
 def existing(kind: str) -> None:
-    """Delete the row 2 in some way."""
+    """Delete row 2 in some way."""
     [path] = row_deltas.positions_of("id = 2")
     [other] = row_deltas.positions_of("id = 6")
     name = f"{row_deltas.base().metadata.location}/data/old.parquet"
@@ -366,7 +366,7 @@ def existing(kind: str) -> None:
 
 
 def added_with_bounds(found: list[Any]) -> dict[int, Any]:
-    """Delete files with their bounds."""
+    """Return delete files with their bounds."""
     [(spec, table)] = row_deltas.added(found).items()
     for place, name in enumerate(("lower_bounds", "upper_bounds")):
         column = table.schema.get_field_index(name)
@@ -390,7 +390,7 @@ GONE = {"named": 1, "bounds": 1, "unknown": 1, "respelled": 1, "of two files": 0
     ],
 )
 def test_deletes_that_a_file_has_are_united_with_new_ones(kind, start, upgraded, local) -> None:
-    """Those of that file alone are replaced; those of others, and deletes by key, stay."""
+    """Deletes that apply only to that file are replaced; other deletes, and deletes by key, stay."""
     create(local, start, by=())
     existing(kind)
     gone = [2, 5] if kind == "of two files" else [2]
@@ -479,13 +479,13 @@ def test_a_row_that_does_not_exist_is_damage_and_nothing_is_written(with_deletes
     create(local, with_deletes)
     target, files = now()._target(NO_OPTIONS), files_in(tmp_path)
     [path] = row_deltas.positions_of("id = 2")
-    with pytest.raises(CorruptData, match="has 4 rows by its metadata, but row 4 is to be deleted"):
+    with pytest.raises(CorruptData, match="has 4 rows by its metadata, so its row 4 cannot be deleted"):
         target.delete_writer("w").write(planned(target, [path]), [BitMap64([1, 4])])
     assert files_in(tmp_path) == files
 
 
 class _Full:
-    """A file in storage that takes so many bytes."""
+    """A file in storage that accepts a limited number of bytes."""
 
     def __init__(self, file: Any, room: int) -> None:
         self._file, self._room = file, room
@@ -507,7 +507,7 @@ class _Full:
 
 
 def test_a_writer_that_fails_leaves_no_files(with_deletes, local, tmp_path: Path, monkeypatch) -> None:
-    """Of several files, the last cannot be created; and one cannot be written to its end."""
+    """The last of several files cannot be created; or a file cannot be written to its end."""
     create(local, with_deletes)
     target, files = now()._target(NO_OPTIONS), files_in(tmp_path)
     found = row_deltas.positions_of("id IN (2, 7)")
@@ -580,7 +580,7 @@ def test_properties_of_the_commit_and_epochs_are_in_the_summary(local) -> None:
     assert now()._target(WriteOptions.parse(options, "iceberg")).has_committed()
 
 
-# Conflicts. Our statement begins; another commit is made; then ours goes onto it, or conflicts with it.
+# Conflicts. Our statement begins; another commit is made; then ours is rebased onto it or conflicts with it.
 
 C = (10, "a")  # in a file of its own
 IN_A = [*A, C]
@@ -603,7 +603,7 @@ ANY_OF_A = {
 ONE, ALL = "id = 2 AND part = 'a'", "part = 'a'"
 SNAPSHOT = {"isolation_level": "snapshot"}
 REWRITTEN = {"append of a match", "rewrite of the file", "compaction of a"}
-# What ours is, which rows it deletes and adds, and with which it conflicts (with vectors: `IN_THE_FILE`, too).
+# Our operation, the rows it deletes and adds, and the commits it conflicts with (with vectors, also `IN_THE_FILE`).
 OURS: dict[str, tuple[str, str, list[Row], dict[str, str], list[int], set[str]]] = {
     "delete": ("delete", ONE, [], {}, [2], REWRITTEN),
     "delete of a": ("delete", ALL, [], {}, [1, 2, 3, 4, 10], REWRITTEN | {"update in the file"}),
@@ -619,7 +619,7 @@ IN_THE_FILE = {"delete in the file", "delete of the row", "update in the file"}
 
 
 def cases() -> Iterator[Any]:
-    """Ours and theirs by version; slow tests are those that differ little from others."""
+    """Yield our and their commits by version; cases that differ little from others are slow tests."""
     for version, ours, theirs in product("23", OURS, THEIRS):
         is_other = version == "2" or (ours == "delete" and theirs in IN_THE_FILE | {"delete in b", "delete of a"})
         is_fast = is_other and ours not in ("merge", "snapshot delete", "snapshot update") and not theirs.endswith("b")
@@ -643,7 +643,7 @@ def test_a_statement_goes_onto_others_that_do_not_conflict_with_it(given, ours, 
         commit()
         left = [*(row for row in left if row[0] not in ids), *new]
     assert pairs() == sorted([*left, *added])
-    assert files_in(tmp_path) <= files  # nothing is written again
+    assert files_in(tmp_path) <= files  # nothing is rewritten
 
 
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
@@ -670,7 +670,7 @@ def test_commits_since_a_snapshot_that_is_named_are_checked(local) -> None:
 
 
 def test_two_deletes_may_replace_the_same_file_of_position_deletes(local) -> None:
-    """Each has all rows of the old one; rows are deleted by both."""
+    """Each has all rows of the old file; rows are deleted by both."""
     create(local, "2")
     change("delete", "id = 1")
     first, second = changing("delete", "id = 2"), changing("delete", "id IN (2, 3)")
@@ -712,7 +712,7 @@ def test_position_deletes_conflict_with_an_upgrade(local) -> None:
 
 
 def test_deletes_in_files_without_bounds_stay_those_of_their_own_data_file(local) -> None:
-    """As in Avro and ORC: only the rows of the delete file say which data file it is about."""
+    """As in Avro and ORC: only the rows of such a delete file name its data file."""
     table = local.create_table("db.t", "id BIGINT, part STRING", properties=MERGE_ON_READ)
     table.append(rows((1, "a"), (2, "a")))
     table.append(rows((3, "a"), (4, "a")))

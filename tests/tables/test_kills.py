@@ -1,7 +1,7 @@
-"""A writer that is killed before each call to storage and to the catalog, which is also after the one before.
+"""A writer is killed before each call to storage and to the catalog, which is also after the previous call.
 
-Whatever the point: rows are there once or not at all, every reader opens the table, the next commit works, and files
-that no commit references are found. A killed process makes no further calls: all that follow raise as well.
+At every point, rows exist once or not at all, every reader opens the table, the next commit works, and files that no
+commit references are found as orphans. A killed process makes no further calls, so all later calls raise, too.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ RECORDED = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "tr
 
 
 class Killed(BaseException):
-    """What no handler of errors expects."""
+    """The end of the simulated process: a BaseException, which no error handler catches."""
 
 
 class Process:
-    """Counts calls, and dies after so many."""
+    """Count calls, and stop after `lives` of them."""
 
     def __init__(self, lives: int = 1 << 30) -> None:
         self.calls, self._lives = 0, lives
@@ -79,7 +79,7 @@ def calls_of(kind: str) -> Sequence[tuple[Any, str]]:
 
 @contextmanager
 def watched(kind: str, process: Process) -> Iterator[None]:
-    """Each call goes through the process."""
+    """Route each call through the process."""
 
     def through(real: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *arguments, **named: process(real, *arguments, **named)

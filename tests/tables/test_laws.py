@@ -1,4 +1,4 @@
-"""Whatever is appended, replaced and compacted, in any order: the table has the rows that a list would have."""
+"""After any sequence of appends, replacements and compactions, the table has the rows of a list model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STEPS = st.lists(
 )
 
 
-# Manifests are merged as soon as there are two, and written one entry each.
+# Manifests are merged as soon as there are two, and written with one entry each.
 MERGES = {"commit.manifest.min-count-to-merge": "2"}
 SPLITS = {"commit.manifest.target-size-bytes": "1"}
 
@@ -51,7 +51,7 @@ def test_a_table_has_the_rows_that_a_list_would_have(kind: str, partition_by: tu
             local = lakescan.catalog("local", warehouse=folder)
             local.create_namespace("db")
             maker(kind, local)(partition_by=partition_by, properties={} if kind == "delta" else manifests)
-            # By no rows, a dynamic overwrite leaves an unpartitioned Iceberg table as it is, and empties a Delta table.
+            # Without rows, a dynamic overwrite keeps an unpartitioned Iceberg table as it is, but empties a Delta one.
             all_at_once = not partition_by and kind == "delta"
             _follow(steps, bool(partition_by), all_at_once=all_at_once, has_lineage=kind.endswith("3"))
 

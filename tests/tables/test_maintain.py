@@ -1,4 +1,4 @@
-"""Keeping tables in order: nothing that can be read changes."""
+"""Table maintenance does not change what can be read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALL = [(n, "ab"[n % 2]) for n in range(8)]
 
 @pytest.fixture
 def many(made: Make) -> lakescan.Table:
-    """Eight commits of a row each, in two partitions."""
+    """Make eight commits of one row each, in two partitions."""
     made()
     for pair in ALL:
         now().append(rows(pair))

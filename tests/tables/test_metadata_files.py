@@ -1,4 +1,4 @@
-"""Metadata files: where they are, how they are compressed, how many stay, as table properties say."""
+"""Metadata files: their location, compression and number follow the table's properties."""
 
 from __future__ import annotations
 

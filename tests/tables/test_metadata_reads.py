@@ -1,4 +1,4 @@
-"""The metadata file of each state of an Iceberg table is read once, by whatever is done with that state."""
+"""The metadata file of each state of an Iceberg table is read once, whatever operations use the state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.tables.support import now, rows
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each metadata file was read, by its location."""
+    """Count the reads of each metadata file, by location."""
     counts: Counter[str] = Counter()
     read = Storage.read
 
@@ -80,7 +80,7 @@ def test_each_state_is_read_once(
 
 
 def test_a_table_in_its_place_is_read_anew(local: lakescan.Catalog, table: lakescan.Table, reads: Counter[str]) -> None:
-    """Known metadata serves only for the same file of the same table."""
+    """Cached metadata is used only for the same file of the same table."""
     known = IcebergTarget.open(CatalogCommitter(table.name), WriteOptions()).opened.metadata  # type: ignore[arg-type]
     same = IcebergTarget.open(CatalogCommitter(table.name), WriteOptions(), known=known)  # type: ignore[arg-type]
     assert same.opened.metadata is known

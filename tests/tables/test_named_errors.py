@@ -1,4 +1,4 @@
-"""Errors of writes to a Delta table: with the name by which it was opened, or its folder."""
+"""Errors of writes to a Delta table contain the name that the user opened it by, or its folder."""
 
 from __future__ import annotations
 

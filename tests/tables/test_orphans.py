@@ -1,4 +1,4 @@
-"""Orphans of Iceberg tables: what nothing names goes; what anything names stays, wherever and however it is named."""
+"""Orphans of Iceberg tables: unreferenced files are removed; referenced files stay, however they are named."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def removed(folder: Path, **options: Any) -> list[str]:
 
 
 def test_every_snapshot_stays_whole(table: lakescan.Table, tmp_path: Path) -> None:
-    """Those of branches and tags, and staged ones, that nothing leads to."""
+    """Also snapshots of branches and tags, and staged ones outside of all branches."""
     loaded = connection("local").load_table("db.t")
     first, second = (each.snapshot_id for each in loaded.metadata.snapshots)
     loaded.manage_snapshots().create_branch(first, "branch").create_tag(second, "tag").commit()
@@ -59,7 +59,7 @@ def test_every_snapshot_stays_whole(table: lakescan.Table, tmp_path: Path) -> No
 
 
 def test_what_is_behind_a_symbolic_link_stays(table: lakescan.Table, tmp_path: Path) -> None:
-    """It is not the table's: a link may lead to any place."""
+    """It does not belong to the table: a link may lead anywhere."""
     elsewhere = tmp_path / "elsewhere"
     stray(elsewhere / "kept", elsewhere / "deep" / "kept too", place() / "data" / "stray")
     (place() / "data" / "folder").symlink_to(elsewhere)
@@ -76,7 +76,7 @@ def test_nothing_is_removed_from_a_location_above_the_table_s_folder(
 ) -> None:
     above = spelling.format(place().parent.parent)
     stray(place().parent / "report.csv", place() / "data" / "stray")
-    with pytest.raises(lakescan.InvalidOption, match="beside the table"):
+    with pytest.raises(lakescan.InvalidOption, match="next to the table"):
         removed(tmp_path, location=above)
     assert (place().parent / "report.csv").exists()
     listed = {path.rpartition("/")[2] for path in now().remove_orphans(location=above, dry_run=True)}
@@ -85,7 +85,7 @@ def test_nothing_is_removed_from_a_location_above_the_table_s_folder(
 
 @pytest.mark.parametrize("above", ["hdfs:///wh", "/wh", "hdfs://10.0.0.1:9000/", "hdfs://lake/wh"])
 def test_a_location_above_is_known_by_each_name_of_its_cluster(above: str) -> None:
-    with pytest.raises(lakescan.InvalidOption, match="beside the table"):
+    with pytest.raises(lakescan.InvalidOption, match="next to the table"):
         orphans._check_not_above(above, "hdfs://lake/wh/t")
     orphans._check_not_above("hdfs:///wh/t", "hdfs://lake/wh/t")
 
@@ -127,7 +127,7 @@ def test_statistics_and_the_log_of_metadata_stay(table: lakescan.Table, tmp_path
 
 
 def test_snapshots_that_the_catalog_does_not_show_keep_their_files(table, tmp_path: Path, monkeypatch) -> None:
-    """As a REST catalog that loads refs only."""
+    """A REST catalog may load only the referenced snapshots."""
     from pyiceberg.catalog.sql import SqlCatalog
 
     load, first = SqlCatalog.load_table, now().inspect("snapshots")["snapshot_id"][0].as_py()
@@ -224,7 +224,7 @@ def test_a_folder_of_another_table_is_not_looked_through_apart_from_it(
 
 
 def test_files_are_as_old_as_the_store_says(table: lakescan.Table, monkeypatch) -> None:
-    """Our own clock may be wrong: in a year, all files would be old."""
+    """The local clock may be wrong: with a clock one year ahead, all files would be old."""
 
     class Later(datetime):
         @classmethod
@@ -240,7 +240,7 @@ def test_files_are_as_old_as_the_store_says(table: lakescan.Table, monkeypatch) 
 
 
 def test_what_is_committed_while_folders_are_listed_stays(table: lakescan.Table, tmp_path, monkeypatch) -> None:
-    """A file that was written long ago is committed between the listing and the look at the table."""
+    """A file written long ago is committed between the listing and the check of the table."""
     late = place() / "data" / "late.parquet"
     pq.write_table(rows(C), late)
     age(tmp_path)
@@ -276,7 +276,7 @@ def test_a_table_whose_files_may_be_another_tables_loses_none(table: lakescan.Ta
 
 
 def after_the_listing(monkeypatch: pytest.MonkeyPatch, happen: Any) -> None:
-    """Let something happen once folders are listed, before the table is looked at."""
+    """Run something after the folders are listed and before the table is checked."""
     look, first = FolderSearch.list_folders, Lock()
 
     def listed(self: FolderSearch, folders: Any) -> Any:
@@ -304,7 +304,7 @@ def test_commits_may_remove_old_metadata_files_while_folders_are_listed(local, t
 def test_files_of_a_table_in_the_same_folder_stay_though_its_metadata_is_replaced(
     table: lakescan.Table, local, tmp_path, monkeypatch
 ) -> None:
-    """All of its metadata files that were listed are gone; a newer one names its files."""
+    """All of its listed metadata files are deleted; a newer one references its files."""
     files = {Path(each) for each in place().rglob("*.parquet")}
     before = sorted((place() / "metadata").glob("*.metadata.json"))
     local.drop_table("db.t")

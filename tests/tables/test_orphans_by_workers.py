@@ -1,4 +1,4 @@
-"""Orphans that workers find: the same as one process finds, for all kinds of tables, whatever the shares are."""
+"""Orphans found by workers are those that one process finds, for all kinds of tables and any division of the work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(table: lakescan.Table) -> Path:
-    """Three commits, one of them replaced, then stray files at several depths; all files are old."""
+    """Make three commits, one of them replaced, then stray files at several depths; all files are old."""
     for number in range(3):
         table.append(rows((number, "a"), (10 + number, "b")))
     now().overwrite(rows((5, "a")), where="part = 'a'")
@@ -124,7 +124,7 @@ def test_nothing_is_removed_where_it_is_unclear_what_a_file_belongs_to(
     moved = compared_by_workers.FileComparison.split
 
     def elsewhere(self: Any, item: Any) -> Iterator[tuple[int, pa.Table]]:
-        """The metadata names the files in a bucket."""
+        """Yield the metadata's references to files in a bucket."""
         for share, table in moved(self, item):
             names = pa.array([f"s3://bucket{each}" for each in table["location"].to_pylist()])
             yield share, table if not table["named"][0].as_py() else table.set_column(0, "location", names)
@@ -240,7 +240,7 @@ def test_a_removal_that_is_interrupted_is_finished_by_the_next(
 def test_the_newest_action_of_a_delta_log_tells_whether_a_file_is_needed(
     local: lakescan.Catalog, executor: Workers | None
 ) -> None:
-    """In the checkpoint, in commits before it and after it: removed and old, removed just now, and restored."""
+    """In the checkpoint, and in commits before and after it: removed and old, just removed, and restored."""
     local.create_table("db.t", "id BIGINT, part STRING", format="delta")
     properties = {"delta.deletedFileRetentionDuration": "interval 1 days", "delta.enableDeletionVectors": "true"}
     now().alter().set_properties(properties).commit()
@@ -271,7 +271,7 @@ def test_the_newest_action_of_a_delta_log_tells_whether_a_file_is_needed(
 
 
 def long_ago(log: Path, removed: set[str]) -> None:
-    """Files were removed long ago, by the log and its checkpoint."""
+    """Date removed files far back, in the log and its checkpoint."""
     moment = int(LONG_AGO.timestamp() * 1000)
     for file in log.glob("*.json"):
         lines = [json.loads(line) for line in file.read_text().splitlines()]

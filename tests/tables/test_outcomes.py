@@ -1,6 +1,6 @@
-"""Faults at each call of a commit: rows are there once or not at all, and no file of the table goes.
+"""Faults at each call of a commit: rows exist once or not at all, and no file of the table is removed.
 
-A call may fail before it did anything, or after, so that only its answer is lost.
+A call may fail before it takes effect, or after, so that only its answer is lost.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OPERATIONS: dict[str, tuple[Callable[[], Any], list[Any]]] = {
 
 
 def calls_of(kind: str) -> list[tuple[Any, str]]:
-    """What is called on the way to a commit, and after."""
+    """Return the methods that are called during a commit, and after it."""
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
@@ -57,7 +57,7 @@ def errors() -> list[Exception]:
 
 @contextmanager
 def fault(owner: Any, name: str, number: int, error: Exception, *, after: bool) -> Iterator[None]:
-    """Raise an error at the nth call of a method, before or after it does what it does."""
+    """Raise an error at the nth call of a method, before or after it takes effect."""
     real, left = getattr(owner, name), [number]
 
     def call(*arguments: Any, **named: Any) -> Any:
@@ -75,7 +75,7 @@ def fault(owner: Any, name: str, number: int, error: Exception, *, after: bool) 
 
 @contextmanager
 def looks(number: int) -> Iterator[None]:
-    """Look for a commit of unknown outcome so often, without waiting."""
+    """Limit the lookups of a commit with an unknown outcome to `number`, without waiting."""
     policy = retries.RetryPolicy(attempts=number, first=0)
     with patch.object(retries, "LOOKS", policy), patch.object(put, "PUTS", policy):
         yield
@@ -113,7 +113,7 @@ def test_rows_are_there_once_or_not_at_all_wherever_a_call_fails(kind: str) -> N
 
 
 def _states_are_whole(kind: str) -> None:
-    """Every state that the table still has can be read."""
+    """Check that every state that the table still has can be read."""
     if kind == "delta":
         for version in range(1, now().scan().snapshot.id + 1):
             lakescan.table(now().location, versionAsOf=version).scan().to_arrow()
@@ -137,7 +137,7 @@ def test_a_commit_of_which_nothing_is_known_says_so_and_leaves_its_files(kind: s
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_a_zombie_does_not_commit_a_transaction_again(kind: str, local, tmp_path: Path) -> None:
-    """Both looked before either committed; the table goes on meanwhile."""
+    """Both looked before either committed; the table changes in between."""
     maker(kind, local)()
     said = WriteOptions(txn_app_id="query", txn_version=7)
     first, zombie = now()._target(said), now()._target(said)
@@ -165,7 +165,7 @@ def test_a_handle_does_not_write_to_another_table_in_its_place(kind: str, was_re
 
 
 def test_a_snapshot_is_found_however_many_commits_came_after_it(local: lakescan.Catalog) -> None:
-    """The answer is lost, and others commit before it is looked for; the catalog shows the newest snapshot alone."""
+    """The answer is lost, and other commits come before the lookup; the catalog shows only the newest snapshot."""
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import CommitFailedException
 
@@ -200,7 +200,7 @@ def test_a_commit_to_another_branch_meanwhile_is_no_obstacle(kind: str, local: l
 
 
 def _writer(kind: type, table: lakescan.Table) -> tuple[Any, Any]:
-    """A writer of Spark, and what its only task wrote."""
+    """Return a Spark writer, and the message of its only task."""
     from lakescan.catalogs.registry import all_configurations
     from lakescan.spark.writing.sink import Sink
 
@@ -212,7 +212,7 @@ def _writer(kind: type, table: lakescan.Table) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_an_abort_after_a_commit_was_begun_removes_nothing(kind: str, local, tmp_path: Path) -> None:
-    """Spark aborts a write whose commit raises: here it was made, and neither its answer nor the table can be had."""
+    """Spark aborts a write whose commit raises; here it was made, but its answer is lost and the table unreadable."""
     from lakescan.spark.writing.sink import BatchWriter
 
     writer, written = _writer(BatchWriter, maker(kind, local)())

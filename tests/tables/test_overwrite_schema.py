@@ -1,4 +1,4 @@
-"""Overwrites of Iceberg tables that replace the columns, too: one commit, as CREATE OR REPLACE TABLE ... AS."""
+"""Overwrites of Iceberg tables that also replace the columns: one commit, as CREATE OR REPLACE TABLE ... AS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEW = pa.table({"part": ["x", "y"], "id": ["one", None], "price": [1.5, 2.5]})
 
 @pytest.fixture(params=["iceberg", "iceberg version 3"])
 def table(request: pytest.FixtureRequest, local: lakescan.Catalog) -> lakescan.Table:
-    """A table with a row, partitioned by `part`."""
+    """Make a table with one row, partitioned by `part`."""
     made = maker(request.param, local)()
     made.append(rows(A))
     return made
@@ -82,7 +82,7 @@ def test_sort_orders_and_properties_stay(local: lakescan.Catalog) -> None:
 
 
 def test_a_partition_column_may_have_another_type(local: lakescan.Catalog) -> None:
-    """Unless the partition field has its name: then earlier partitions, which stay in the history, would not fit."""
+    """Unless the partition field has the column's name: then earlier partitions in the history would not fit."""
     maker("iceberg", local)(partition_by=("bucket(4, id)",)).append(rows(A))
     now().overwrite(NEW, overwriteSchema=True)
     assert now().scan().where("id = 'one'").to_arrow()["price"].to_pylist() == [1.5]
@@ -138,14 +138,14 @@ def test_other_columns_conflict_with_commits_since(table: lakescan.Table, tmp_pa
 
 
 def test_files_written_for_other_ids_are_not_committed(table: lakescan.Table) -> None:
-    """As `df.write` does it, which opens the table again after its tasks have written the files."""
+    """As with `df.write`, which reopens the table after its tasks have written the files."""
     from lakescan.tables.commit_files import overwrite, prepare_target
 
     options = WriteOptions.parse({"overwriteSchema": True}, "iceberg")
     before = prepare_target(now()._target(options), NEW.schema, options)
     now().alter().add_column("more", "string").commit()
     after = prepare_target(now()._target(options), NEW.schema, options)
-    with pytest.raises(lakescan.CommitConflict, match="changed its columns or partitions meanwhile"):
+    with pytest.raises(lakescan.CommitConflict, match="changed its columns or partitions during the write"):
         after.check_rules(before.rules)
     overwrite(after, [], where=None, dynamic=False)
     assert list(ids()) == NEW.column_names
@@ -174,7 +174,7 @@ def test_an_overwrite_of_the_schema_partitions_the_table_again(local, format: st
 
 
 def partitions() -> list[dict[str, Any]]:
-    """The partitions that have files, without fields of earlier specs."""
+    """Return the partitions with files, without fields of earlier specs."""
     found = now().inspect("partitions").to_pylist()
     return [{"partition": {k: v for k, v in row["partition"].items() if v is not None}} for row in found]
 
@@ -191,7 +191,7 @@ def test_partition_columns_that_an_overwrite_drops_are_none_any_more(local, mapp
 
 
 def test_columns_of_the_same_name_and_type_keep_their_mapping(local: lakescan.Catalog) -> None:
-    """As in Delta on Spark: others get ids and physical names that no column had."""
+    """As in Delta on Spark: other columns get new ids and physical names."""
     columns = "id BIGINT, name STRING, s STRUCT<a: INT, b: STRING>, u STRUCT<a: INT>"
     made = local.create_table("db.t", columns, format="delta", properties={"delta.columnMapping.mode": "name"})
     before = mapping_of(made)
@@ -214,7 +214,7 @@ def test_columns_of_the_same_name_and_type_keep_their_mapping(local: lakescan.Ca
 
 
 def mapping_of(table: lakescan.Table) -> dict[str, tuple[int, str]]:
-    """The ids and physical names of a Delta table's columns and their members."""
+    """Return the ids and physical names of a Delta table's columns and their members."""
     from lakescan.common import types as t
 
     schema = table.scan().spec.snapshot.schema
@@ -248,5 +248,5 @@ def test_another_schema_conflicts_with_another_schema_meanwhile(local, tmp_path:
     assert (now().partitioning, data_files(tmp_path)) == ("day", files)
     target = replace(now()._target(options), options=options)
     now().append(OTHER)
-    overwrite_rows(target, as_rows(OTHER), options, None)  # rows that others add meanwhile are replaced
+    overwrite_rows(target, as_rows(OTHER), options, None)  # concurrently added rows are replaced
     assert (now().partitioning, now().count()) == ("name", 2)

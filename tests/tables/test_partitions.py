@@ -1,4 +1,4 @@
-"""Partition values of every kind are told apart, and come back as they were, or are refused by name."""
+"""Partition values of every kind are distinguished, and are read back unchanged, or refused by name."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ CASES = [
 
 
 def exactly(values: pa.Array) -> list[Any]:
-    """Values with the sign of zeros, and one NaN."""
+    """Return values with the sign of zeros, and one NaN."""
     if pa.types.is_floating(values.type):
         return [None if value is None else value.hex() for value in values.to_pylist()]
     return (
@@ -96,7 +96,7 @@ UUIDS = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16), b"\xff" *
 def test_each_partition_is_replaced_and_compacted_by_itself(
     name: str, values: pa.Array, format: str, local: lakescan.Catalog, tmp_path: Path
 ) -> None:
-    """0.0 and -0.0 are two of them; NaN is one, as null is."""
+    """0.0 and -0.0 are two partitions; NaN is one, and null is one."""
     rows = pa.table({"p": values, "id": pa.array(range(len(values)), pa.int32())})
     target = "local.db.t" if format == "iceberg" else str(tmp_path / "t")
     lakescan.save(rows, target, format=format, partition_by="p")
@@ -175,7 +175,7 @@ def test_rows_are_shared_out_by_all_of_their_values(columns: list[list[int | Non
 
 
 def test_many_values_in_many_columns_are_told_apart() -> None:
-    """More combinations than 64 bits count."""
+    """There are more combinations than 64 bits can count."""
     keys = [pa.array(np.random.default_rng(seed).permutation(70_000)) for seed in range(5)]
     assert len(np.unique(row_numbers(keys))) == 70_000
 
@@ -202,7 +202,7 @@ def test_rows_of_a_partition_keep_their_order_whatever_batches_they_come_in(
 def test_a_dynamic_overwrite_by_no_rows_replaces_unpartitioned_tables_as_their_engines_do(
     local: lakescan.Catalog, format: str, left: int
 ) -> None:
-    """Delta on Spark ignores the mode for such tables; Java's Iceberg skips the commit."""
+    """Delta on Spark ignores the mode for such tables; Iceberg in Java skips the commit."""
     table = local.create_table("db.t", "id BIGINT", format=format)
     table.append(pa.table({"id": [1, 2]}))
     table.overwrite(pa.table({"id": pa.array([], pa.int64())}), overwrite_mode="dynamic")
@@ -210,7 +210,7 @@ def test_a_dynamic_overwrite_by_no_rows_replaces_unpartitioned_tables_as_their_e
 
 
 def test_numbers_are_written_to_deltas_log_in_javas_spelling(tmp_path: Path) -> None:
-    """Delta on Spark compares partitions by their texts, as OPTIMIZE does: another spelling is another partition."""
+    """Delta on Spark compares partitions by text, also in OPTIMIZE: another format would be another partition."""
     rows = pa.table({"d": [1e10, 1e-30], "f": pa.array([0.1, 16777216], pa.float32()), "id": [1, 2]})
     lakescan.save(rows, tmp_path / "t", format="delta", partition_by=["d", "f"])
     lines = (tmp_path / "t" / "_delta_log" / f"{0:020d}.json").read_text().splitlines()
@@ -223,7 +223,7 @@ def test_numbers_are_written_to_deltas_log_in_javas_spelling(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
 def test_a_partition_column_whose_name_begins_with_a_dot(tmp_path: Path, format: str) -> None:
-    """Arrow would take such a name for a path to a nested field."""
+    """Arrow would read such a name as a path to a nested field."""
     lake = lakescan.catalog("dotted", warehouse=str(tmp_path / "lake"))
     lake.create_namespace("db")
     table = lake.create_table("db.t", "id BIGINT, `.x` STRING", partition_by=[".x"], format=format)

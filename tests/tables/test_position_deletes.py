@@ -1,4 +1,4 @@
-"""Files of position deletes that are rewritten: fewer files, or vectors after an upgrade, and the same rows."""
+"""Rewritten position delete files: fewer files, or vectors after an upgrade, with the same rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILE = {"write.delete.mode": "merge-on-read", "write.delete.granularity": "file"
 
 
 def make(local: lakescan.Catalog, properties: dict[str, str]) -> None:
-    """Two files in each of the partitions `a` (ids 0 to 19) and `b` (20 to 39)."""
+    """Make two files in each of the partitions `a` (ids 0 to 19) and `b` (20 to 39)."""
     maker("iceberg", local)(properties=properties)
     for start in (0, 10):
         now().append(
@@ -29,7 +29,7 @@ def make(local: lakescan.Catalog, properties: dict[str, str]) -> None:
 
 
 def deletes(kind: DeleteKind | None = None) -> int:
-    """The number of live delete files, of a kind."""
+    """Count the live delete files of a kind."""
     files = now()._spec.file_table().deletes
     return len(files) if kind is None else len(files.filter(pc.equal(files["kind"], kind)))
 
@@ -131,7 +131,7 @@ def test_vectors_of_some_partitions_leave_the_deletes_of_others(local: lakescan.
 
 
 def rewriting() -> Any:
-    """A rewrite that has begun: what it has read is settled."""
+    """Begin a rewrite, which has already read its inputs."""
     target = now()._target(WriteOptions())
     assert target.scan.snapshot.id is not None
     return lambda: target.rewrite_position_deletes(None, DeleteLimits(everything=True))

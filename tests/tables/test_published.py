@@ -1,4 +1,4 @@
-"""Staged and earlier rows that become current, after the table has changed: they fit it, or are refused by name."""
+"""Staged and earlier rows published after the table has changed: they fit it, or are refused by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Rows = list[dict[str, Any]]
 
 @pytest.fixture(params=["1", "2", "3"])
 def table(request: pytest.FixtureRequest, local: lakescan.Catalog) -> lakescan.Table:
-    """A table with the row 1, and the row 2 staged as `load`."""
+    """Make a table with the row 1, and the row 2 staged as `load`."""
     return staged(local, request.param)
 
 
@@ -49,7 +49,7 @@ def appended(table: lakescan.Table) -> None:
 
 @pytest.fixture(params=["at once", "after another commit"])
 def publish(request: pytest.FixtureRequest) -> Callable[[lakescan.Table], Rows]:
-    """Publishes `load`: by moving the table to the staged snapshot, or by a new one."""
+    """Return a function that publishes `load`: by fast-forward to the staged snapshot, or by a new one."""
 
     def published(table: lakescan.Table) -> Rows:
         if request.param != "at once":
@@ -206,7 +206,7 @@ def test_a_file_is_there_once_however_it_is_picked(local: lakescan.Catalog) -> N
     assert copy != source
     table.rollback(version=before)
     table.cherry_pick(source)
-    with pytest.raises(InvalidOption, match=r"already, which snapshot \d+ added: its rows would be there twice"):
+    with pytest.raises(InvalidOption, match=r"already has .*, which snapshot \d+ added: its rows would be duplicated"):
         table.cherry_pick(copy)
     assert [each["id"] for each in now(table)] == [1, 2, 3]
 

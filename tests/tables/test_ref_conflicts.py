@@ -1,4 +1,4 @@
-"""Others move branches and tags at the same time, and answers are lost: nothing is moved behind one's back."""
+"""Concurrent moves of branches and tags, and lost answers: no reference is moved unnoticed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ACTIONS: dict[str, Action] = {
 
 
 def during(action: Action, meanwhile: Callable[[], Any]) -> Any:
-    """Do something between the moment at which an action has read the table, and its commit."""
+    """Run something between an action's read of the table and its commit."""
     original, done = SqlCatalog.commit_table, []
 
     def commit(self: Any, *arguments: Any) -> Any:
@@ -121,7 +121,7 @@ def test_a_lost_answer_is_looked_up(table: lakescan.Table, name: str) -> None:
 
 
 def test_a_staged_snapshot_that_expires_meanwhile_is_not_published(local: lakescan.Catalog) -> None:
-    """Its files may go with it: the current state does not get them."""
+    """Its files may be deleted with it, so they must not enter the current state."""
     table = maker("iceberg", local)(properties={"write.wap.enabled": "true"})
     table.append(rows((1, "a")))
     table.append(rows((2, "a")), wap_id="x")

@@ -1,4 +1,4 @@
-"""Branches and tags are made, moved and dropped; tables go back to earlier states, and take changes of others."""
+"""Branches and tags are created, moved and dropped; tables roll back, and cherry-pick changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def table(make: Make) -> lakescan.Table:
 
 
 def line(table: lakescan.Table, version: int | str | None = None) -> list[int]:
-    """The snapshot and its ancestors, newest first."""
+    """Return the snapshot and its ancestors, newest first."""
     return table.ancestors(version)["snapshot_id"].to_pylist()
 
 
@@ -277,7 +277,7 @@ def test_a_delta_table_says_what_to_do_instead(local: lakescan.Catalog) -> None:
 
 
 def test_a_branch_survives_what_others_write_to_another(table: lakescan.Table) -> None:
-    """A stale table object writes onto the newest state: commits of others are not lost."""
+    """A stale table object writes onto the newest state, so concurrent commits are kept."""
     stale = now()
     table.append(rows((3, "a")))
     stale.create_branch("b")

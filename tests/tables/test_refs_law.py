@@ -1,4 +1,4 @@
-"""Branches, tags and the snapshots that they name equal a model of them, whatever is done to them in turn."""
+"""Branches, tags and their snapshots equal a model, after any sequence of operations."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class Refs(RuleBasedStateMachine):
         return int(self.table.branches[branch].snapshot_id)
 
     def _moved(self, branch: str, ids: frozenset[int], appended: frozenset[int] = _EMPTY) -> None:
-        """A new snapshot of a branch."""
+        """Record a new snapshot of a branch."""
         new = self._head(branch)
         assert new not in self.ids
         self.ids[new], self.parents[new], self.appended[new] = ids, self.refs.get(branch), appended
         self.refs[branch] = new
 
     def _line(self, snapshot: int | None) -> list[int]:
-        """A snapshot and its ancestors, as far as they are there."""
+        """Return a snapshot and its existing ancestors."""
         found = []
         while snapshot in self.ids:
             found.append(snapshot)
@@ -133,7 +133,7 @@ class Refs(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def cherry_picks(self, data: st.DataObject) -> None:
-        """An append can be picked once; a child of the current state becomes current, whatever it is."""
+        """Cherry-pick a snapshot: an append can be picked once; a child of the current snapshot becomes current."""
         at = data.draw(st.sampled_from(list(self.ids)))
         now, line = self.refs[MAIN], self._line(self.refs[MAIN])
         had = {self.picked.get(each, each) for each in line}
@@ -150,7 +150,7 @@ class Refs(RuleBasedStateMachine):
 
     @rule()
     def expires(self) -> None:
-        """What no name leads to goes; nothing that one names does."""
+        """Expire snapshots that no name leads to, and no others."""
         self.table.expire_snapshots(datetime.now(UTC) + timedelta(days=1), retain_last=1)
         left = set(self.table.inspect("snapshots")["snapshot_id"].to_pylist())
         assert set(self.refs.values()) == left

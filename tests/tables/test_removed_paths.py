@@ -1,4 +1,4 @@
-"""Files of Delta tables that go: their removes have the text of their adds, which other readers compare."""
+"""Removed files of Delta tables: remove actions have the exact path text of their adds, which other readers compare."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REPLACED: dict[str, Callable[[lakescan.Table], object]] = {
 
 
 def table_of(folder: Path, paths: dict[str, str]) -> lakescan.Table:
-    """A Delta table with a row a file; `paths` are its files, and how the log spells them."""
+    """Make a Delta table with one row per file; `paths` are its files, and their paths in the log."""
     (folder / "_delta_log").mkdir(parents=True)
     actions: list[object] = [
         {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},

@@ -1,4 +1,4 @@
-"""Results of writes and maintenance say what was done, as values and as a sentence."""
+"""Results of writes and maintenance describe the changes, as values and as a sentence."""
 
 from __future__ import annotations
 

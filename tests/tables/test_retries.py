@@ -1,4 +1,4 @@
-"""Attempts follow a policy; a commit that keeps losing says how often it was tried; unknown outcomes are looked up."""
+"""Retries follow a policy; a commit that keeps losing reports its attempts; unknown outcomes are looked up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUICK = RetryPolicy(attempts=3, first=0)
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
-    """The waits, none of which takes any time: the clock moves by them alone."""
+    """Record the waits. They take no real time, and only they advance the clock."""
     waits: list[float] = []
     monkeypatch.setattr(retries, "time", SimpleNamespace(sleep=waits.append, monotonic=lambda: sum(waits)))
     return waits

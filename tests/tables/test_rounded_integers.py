@@ -1,4 +1,4 @@
-"""Integers that a frame holds as floats, as pandas does next to nulls: exact ones are stored, rounded ones refused."""
+"""Integers held as floats, as pandas does next to nulls: exact ones are stored, rounded ones refused."""
 
 from __future__ import annotations
 

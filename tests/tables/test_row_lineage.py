@@ -1,4 +1,4 @@
-"""Tables of format version 3: rows have ids that stay theirs, and columns have defaults."""
+"""Format version 3: rows keep their ids, and columns have defaults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def three(local: lakescan.Catalog) -> lakescan.Table:
 
 
 def lineage() -> dict[int, tuple[int, int]]:
-    """Of each row, by its column `id`: its row id, and the sequence number of its last change."""
+    """Return, by column `id`, each row's row id and the sequence number of its last change."""
     found = now().scan().select("id", "_row_id", "_last_updated_sequence_number").to_arrow().to_pylist()
     assert len({row["_row_id"] for row in found}) == len(found)
     return {row["id"]: (row["_row_id"], row["_last_updated_sequence_number"]) for row in found}

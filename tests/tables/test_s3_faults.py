@@ -1,4 +1,4 @@
-"""Each request of a write to an object store goes wrong once: rows are there once, or an error says otherwise."""
+"""Each request of a write to an object store fails once: rows exist once, or an error reports otherwise."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def catalog(endpoint: str, folder: Path, **more: object) -> lakescan.Catalog:
     return made
 
 
-# Iceberg's commit goes to the catalog, and both formats write files alike: the answers to Delta's puts matter most.
+# Iceberg's commit is made in the catalog, and both formats write files alike: the answers to Delta's puts matter most.
 CASES = [*(("delta", fault) for fault in FAULTS), ("iceberg", REFUSED), ("iceberg", LATE)]
 
 
@@ -68,7 +68,7 @@ def test_a_fault_of_any_request_neither_loses_nor_doubles_rows(
 
 
 def outcome_of(change: Callable[[], object]) -> bool | None:
-    """Whether a change says that it was made; None if it does not know."""
+    """Return whether a change reports success; None if it reports an unknown outcome."""
     try:
         change()
     except lakescan.CommitStateUnknown:

@@ -1,4 +1,4 @@
-"""Saving rows: appended, in the place of others, by filter and by partition; all of it in one commit, or nothing."""
+"""Saving rows: appends, overwrites, by filter and by partition; each in one commit, or nothing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_an_overwrite_replaces_all_rows_in_one_commit(made: Make) -> None:
 
 
 def test_an_overwrite_where_replaces_just_the_rows_of_the_filter(made: Make) -> None:
-    """Files that the filter cuts keep their other rows, null ones too, for which it is not true."""
+    """Partly matching files keep their other rows, also rows whose filter result is null."""
     made(partition_by=()).append(rows(A, (5, "a"), B, N))
     now().overwrite(rows((4, "a")), where="part = 'a'")
     assert pairs() == [B, N, (4, "a")]
@@ -56,7 +56,7 @@ def test_an_overwrite_where_replaces_just_the_rows_of_the_filter(made: Make) -> 
 def test_new_rows_have_to_be_of_the_filter(made: Make, tmp_path: Path) -> None:
     made().append(rows(A))
     files = data_files(tmp_path)
-    with pytest.raises(lakescan.SchemaMismatch, match="1 rows do not match replaceWhere, and would be added"):
+    with pytest.raises(lakescan.SchemaMismatch, match="1 rows do not match replaceWhere, and would be added next to"):
         now().overwrite(rows(A, B), where="part = 'a'")
     with pytest.raises(lakescan.SchemaMismatch, match="replaceWhere"):
         now().overwrite(rows(N), replaceWhere="part = 'a'")
@@ -163,7 +163,7 @@ def test_columns_are_added_under_column_mapping(local: lakescan.Catalog) -> None
 
 
 def test_columns_that_are_added_may_be_null_whatever_the_rows_say(made: Make) -> None:
-    """Rows from before have none."""
+    """Older rows have no value."""
     made().append(rows(A))
     more = pa.field("more", pa.struct([pa.field("x", pa.int64(), nullable=False)]), nullable=False)
     schema = pa.schema([("id", pa.int64()), ("part", pa.string()), more])
@@ -191,7 +191,7 @@ def test_rows_of_a_row_group_are_in_the_order_that_the_table_asks_for(local: lak
 
 
 def test_rows_that_come_by_partition_need_no_fan_of_open_files(made: Make) -> None:
-    """Rows in another order are written, too, into more files."""
+    """Rows in another order are written, too, but to more files."""
     batches = pa.Table.from_batches(rows(A, (3, "a"), B, (4, "a")).to_batches(max_chunksize=1))
     assert made().append(batches).files == 2
     assert now().append(batches, **{"fanout-enabled": False}).files == 3
@@ -278,7 +278,7 @@ def test_branches_are_committed_to_and_begin_with_what_the_table_has(local: lake
 
 
 def test_decimals_are_bucketed_wherever_they_are_in_memory(local: lakescan.Catalog) -> None:
-    """Batches that come from Spark lie at any multiple of 8."""
+    """Batches from Spark are aligned to any multiple of 8."""
     values = pa.array(["1.25", "7.50", "-3.00"]).cast(pa.decimal128(9, 2))
     somewhere = pa.allocate_buffer(64 + 48)
     moved = somewhere.slice(8 if somewhere.address % 16 == 0 else 0, 48)
@@ -364,7 +364,7 @@ def test_a_path_is_a_delta_table_and_a_name_one_of_a_catalog(local: lakescan.Cat
 def test_an_iceberg_table_that_was_opened_by_its_location_is_not_written_to(local: lakescan.Catalog) -> None:
     local.create_table("db.t", "id BIGINT, part STRING")
     location = now().scan().to_options()["path"]
-    with pytest.raises(lakescan.UnsupportedFeature, match="give the table a name there"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="or register the table in a catalog"):
         lakescan.table(location).append(rows(A))
 
 
@@ -437,7 +437,7 @@ def test_files_with_deletion_vectors_are_replaced(local: lakescan.Catalog, chang
 
 
 def _actions(folder: Path, name: str) -> list[Any]:
-    """The actions of a name in all commits, in their order."""
+    """Return the actions of a name in all commits, in order."""
     commits = sorted((folder / "_delta_log").glob("*.json"))
     lines = [json.loads(line) for commit in commits for line in commit.read_text().splitlines()]
     return [line[name] for line in lines if name in line]
@@ -505,7 +505,7 @@ def test_keys_of_maps_get_no_new_members(tmp_path: Path, format: str) -> None:
 @pytest.mark.parametrize("mode", ["error", "append", "overwrite", "ignore"])
 @pytest.mark.parametrize("left", [None, ".00000000000000000000.json.5f2c.tmp"])
 def test_a_delta_table_is_made_where_a_creation_was_interrupted(tmp_path: Path, mode: str, left: str | None) -> None:
-    """A process that ended before the first commit leaves the folder of the log, and perhaps a draft in it."""
+    """A process that ended before the first commit leaves the log folder, and perhaps a draft in it."""
     (tmp_path / "t/_delta_log").mkdir(parents=True)
     if left is not None:
         (tmp_path / "t/_delta_log" / left).write_text("{}")

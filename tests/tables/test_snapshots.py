@@ -1,4 +1,4 @@
-"""Snapshots: their manifests, kept, rewritten or merged; their summaries; and how other readers see them."""
+"""Snapshots: manifests kept, rewritten or merged; summaries; and other readers' view of them."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def test_names_of_partition_fields_are_valid_in_avro_and_kept_beside(name: str, 
 def test_row_ids_are_unique_in_a_table_without_a_next_row_id(local: lakescan.Catalog) -> None:
     local.create_namespace("db", exist_ok=True)
     schema = pa.schema([("id", pa.int64()), ("part", pa.string())])
-    with metadata_writes({}, "db.t"):  # else pyiceberg refuses version 3
+    with metadata_writes({}, "db.t"):  # otherwise pyiceberg refuses version 3
         theirs = connection("local").create_table(("db", "t"), schema, properties={"format-version": "3"})
     assert theirs.metadata.next_row_id is None
     now().append(rows((1, "a"), (2, "b")))

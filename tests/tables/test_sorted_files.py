@@ -1,4 +1,4 @@
-"""Compactions that sort rows: new files cover disjoint ranges, so that filters need fewer of them."""
+"""Compactions that sort rows: new files cover disjoint ranges, so that filters read fewer of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILES = 8
 
 @pytest.fixture(params=["iceberg", "delta"])
 def shuffled(request: pytest.FixtureRequest, local: lakescan.Catalog) -> str:
-    """Eight files of an unpartitioned table, each with rows from all over the ranges of its columns."""
+    """Make eight files of an unpartitioned table, each with rows from the full range of its columns."""
     maker(request.param, local)("id BIGINT, x INT, y DOUBLE, name STRING", ())
     random = np.random.default_rng(7)
     ids = random.permutation(ROWS)
@@ -117,7 +117,7 @@ def test_partitions_are_sorted_each_by_itself_by_an_executor(made: Make) -> None
 
 def test_what_cannot_be_sorted_by_is_refused(local: lakescan.Catalog) -> None:
     local.create_table("db.t", "id BIGINT, tags ARRAY<STRING>", format="delta")
-    with pytest.raises(lakescan.InvalidOption, match="has no sort order: say what to sort by"):
+    with pytest.raises(lakescan.InvalidOption, match="has no sort order: give one, such as"):
         now().compact(strategy="sort")
     with pytest.raises(lakescan.InvalidOption, match=r"'tags': values of type .* have no order"):
         now().compact(strategy="sort", sort_order="tags")
@@ -134,7 +134,7 @@ def test_an_iceberg_table_is_sorted_by_transforms(local: lakescan.Catalog) -> No
     assert now().scan().to_arrow()["part"].to_pylist() == ["a", "c", "b", "d"]
 
 
-# Sorting outside of memory has the rows and the order of sorting in memory.
+# External sorting gives the rows and the order of sorting in memory.
 
 KEYS = st.lists(
     st.tuples(st.one_of(st.none(), st.integers(-3, 3)), st.one_of(st.none(), st.floats(width=32), st.just(-0.0))),
@@ -176,7 +176,7 @@ def test_a_large_group_is_sorted_on_disk(shuffled: str, monkeypatch: pytest.Monk
 
 
 def as_bits(value: float | None) -> tuple[int, int]:
-    """Iceberg's order of doubles: null, then by sign and magnitude, NaN last."""
+    """Return a key for Iceberg's order of doubles: null, then by sign and magnitude, NaN last."""
     if value is None:
         return (0, 0)
     if math.isnan(value):
@@ -209,7 +209,7 @@ ALIKE = st.one_of(
 def test_one_key_sorts_as_it_does_before_another_that_never_differs(
     values: pa.Array, descending: bool, nulls_first: bool
 ) -> None:
-    """One key is sorted by itself, several by their ranks; rows with equal keys stay in their order."""
+    """One key is sorted directly, several by their ranks; rows with equal keys keep their order."""
     rows = pa.table({"key": values, "same": pa.repeat(7, len(values))})
     key = SortKey("key", descending=descending, nulls_first=nulls_first)
     assert sort_order([key], rows).tolist() == sort_order([key, SortKey("same")], rows).tolist()

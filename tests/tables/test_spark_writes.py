@@ -1,4 +1,4 @@
-"""Writing from Spark: by its own calls, from data frames, and by streams, each micro-batch once."""
+"""Writes from Spark: by lakescan's calls, from data frames, and by streams, each micro-batch once."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(params=["iceberg", "delta"])
 def made(request: pytest.FixtureRequest, local: lakescan.Catalog) -> Make:
-    """Makes the table of each format in turn."""
+    """Return a function that makes the table, for each format in turn."""
     return maker(request.param, local)
 
 
 @pytest.fixture
 def here(spark: Any, local: lakescan.Catalog) -> Any:
-    """The session, which knows the catalog."""
+    """The session with the catalog registered."""
     lakescan.spark.register(spark)
     return spark
 
@@ -81,7 +81,7 @@ def test_frames_in_the_place_of_some_rows_of_files_are_recorded_as_changes(here:
 
 
 def lineage() -> dict[int, int]:
-    """The row id of each row, by its column `id`."""
+    """Return the row id of each row, by its column `id`."""
     found = now().scan().select("id", "_row_id").to_arrow().to_pylist()
     return {row["id"]: row["_row_id"] for row in found}
 
@@ -167,7 +167,7 @@ def test_workers_compact_files_with_vectors(
 
 
 def test_workers_share_a_group_that_is_sorted(here: Any, local: lakescan.Catalog) -> None:
-    """Ranges of a group are files of their own, which several workers write; equal keys are in several ranges."""
+    """The ranges of a group are separate files, written by several workers; equal keys are in several ranges."""
     maker("iceberg", local)("id BIGINT, part STRING", ())
     for start in range(4):
         now().append(pa.table({"id": [n * 7 % 10_007 for n in range(start, 20_000, 4)], "part": ["x"] * 5_000}))
@@ -321,7 +321,7 @@ def test_a_write_that_is_aborted_removes_the_files_of_tasks_that_were_killed(mad
 def test_writers_of_new_tables_are_sent_to_tasks_and_commit_elsewhere(
     local: lakescan.Catalog, tmp_path: Path, format: str
 ) -> None:
-    """The first micro-batch makes the table, and one that is repeated is not committed again."""
+    """The first micro-batch creates the table, and a repeated one is not committed again."""
     import pickle
 
     from lakescan.catalogs.registry import all_configurations
@@ -361,7 +361,7 @@ def test_every_type_of_spark_comes_back(here: Any, local: lakescan.Catalog) -> N
 
 
 class Copy:
-    """A stream from one table into another, a file a micro-batch."""
+    """A stream from one table into another, one file per micro-batch."""
 
     def __init__(self, spark: Any, name: str, folder: Path) -> None:
         self.spark, self.name, self.checkpoint = spark, name, folder / "checkpoint"
@@ -375,7 +375,7 @@ class Copy:
 
 @pytest.fixture
 def copy(here: Any, made: Make, local: lakescan.Catalog, tmp_path: Path) -> Copy:
-    """Of a source of three files into an empty table."""
+    """Stream a source of three files into an empty table."""
     name = made().format
     source = local.create_table("db.source", "id BIGINT, part STRING", format=name)
     for number in range(3):
@@ -393,7 +393,7 @@ def test_a_stream_commits_each_micro_batch_once(copy: Copy) -> None:
 
 @pytest.mark.parametrize("last", [1, 2])
 def test_a_micro_batch_that_is_repeated_is_not_committed_again(copy: Copy, last: int) -> None:
-    """As after a crash between the table's commit and Spark's own note of it: that is taken away here."""
+    """As after a crash between the table's commit and Spark's commit log entry, which the test deletes."""
     copy.run()
     for number in range(last, 3):
         (copy.checkpoint / "commits" / str(number)).unlink()
@@ -433,9 +433,10 @@ def test_the_commits_of_a_stream_name_it(copy: Copy) -> None:
 
 
 def test_a_stream_that_is_killed_writes_every_row_once(made: Make, local: lakescan.Catalog, tmp_path: Path) -> None:
-    """Killed once files are written, when they are to be committed, and when they are.
+    """The process is killed after files are written, before the commit, and after it.
 
-    A process takes long to start: Delta has the point after which a batch is committed, but Spark does not know it.
+    Because a process takes long to start, Delta has only the last point: the batch is committed, but Spark has not
+    recorded it.
     """
     name = made().format
     source = local.create_table("db.source", "id BIGINT, part STRING", format=name)

@@ -1,4 +1,4 @@
-"""Write, audit, publish: staged rows are read by nobody before they are published, and published once."""
+"""Write-audit-publish: staged rows are invisible until they are published, and are published once."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_an_id_that_was_published_is_refused_for_other_rows_too(table: lakescan.
     table.append(rows((3, "c")), wap_id="load")
     with pytest.raises(InvalidOption, match="several snapshots"):
         table.publish("load")
-    with pytest.raises(InvalidOption, match="'load' are published already"):
+    with pytest.raises(InvalidOption, match=r"'load', whose changes snapshot \d+ already published"):
         table.cherry_pick(max(staged_as(table, "load"), key=lambda each: each != table.version))
     with pytest.raises(NoSuchSnapshot, match="Did you mean 'load'"):
         table.publish("lod")

@@ -1,6 +1,6 @@
-"""Statements that change rows while one call to storage or the catalog fails: each in turn, before it works or after.
+"""Statements that change rows while one call to storage or the catalog fails, before it takes effect or after.
 
-The table is as it was, or as the statement makes it, and nothing between; the statement works when it is tried again.
+The table is unchanged, or as the statement makes it. The statement works when it is retried.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ OF_ICEBERG = {"upsert by equality", "rewrite position deletes", "convert equalit
 
 
 class Fault:
-    """Fails one call, before or after it works, and counts all."""
+    """Fail one call, before or after it takes effect, and count all calls."""
 
     def __init__(self, number: int = -1, *, works: bool = False) -> None:
         self.calls, self._number, self._works = 0, number, works
@@ -68,7 +68,7 @@ class Fault:
 
 
 def table_in(folder: Path, kind: str, statement: str) -> None:
-    """Rows A and B in a file that had more, and C in another."""
+    """Make a table with rows A and B in a file that had more, and C in another."""
     folder.mkdir()
     local = lakescan.catalog("local", warehouse=folder)
     local.create_namespace("db")

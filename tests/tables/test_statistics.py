@@ -1,4 +1,4 @@
-"""Statistics of files that are written are true of all of their rows, whatever the type, the values and the mode."""
+"""Statistics of written files hold for all of their rows, for every type, value and mode."""
 
 from __future__ import annotations
 
@@ -75,19 +75,19 @@ def array_of(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def of_size(values: list[Any]) -> list[Any]:
-    """The values that bounds are of."""
+    """Return the values that the bounds cover."""
     return [value for value in values if value is not None and not (isinstance(value, float) and math.isnan(value))]
 
 
 def ordered(value: Any) -> Any:
-    """A value by the order of both formats: texts by their bytes, -0.0 before 0.0."""
+    """Return a sort key in the order of both formats: texts by their bytes, -0.0 before 0.0."""
     if isinstance(value, str):
         return value.encode()
     return (value, math.copysign(1, value)) if isinstance(value, float) else value
 
 
 def drawn(cases: dict[str, tuple[pa.DataType, list[Any]]]) -> st.SearchStrategy[dict[str, list[Any]]]:
-    """Values of each type for some rows."""
+    """Draw values of each type for some rows."""
 
     def rows(count: int) -> st.SearchStrategy[dict[str, list[Any]]]:
         return st.fixed_dictionaries(
@@ -101,7 +101,7 @@ def drawn(cases: dict[str, tuple[pa.DataType, list[Any]]]) -> st.SearchStrategy[
 
 
 def table_of(found: dict[str, list[Any]], cases: dict[str, tuple[pa.DataType, list[Any]]]) -> pa.Table:
-    """The columns, and all of them again as members of a struct whose name they share."""
+    """Return the columns, and all of them again as members of a struct with the same names."""
     arrays = {name: array_of(values, cases[name][0]) for name, values in found.items()}
     members = pa.StructArray.from_arrays(list(arrays.values()), list(arrays))
     return pa.table({**arrays, "s": members})
@@ -164,10 +164,10 @@ def check_bounds(values: list[Any], lower: Any, upper: Any, *, is_exact: bool, i
         assert ordered(lower) <= known[0]
     if upper is not None:
         assert ordered(upper) >= known[-1]
-        assert len(of_size(values)) == len([v for v in values if v is not None])  # NaN is above all for engines
+        assert len(of_size(values)) == len([v for v in values if v is not None])  # for engines, NaN is greater than all
     if is_exact:
         assert lower is not None
-        if isinstance(lower, float):  # of zeros, the one that is safe for both
+        if isinstance(lower, float):  # the zero that is safe for both signs
             assert lower == of_size([min(of_size(values))])[0]
         else:
             assert ordered(lower) == known[0]
@@ -195,7 +195,7 @@ def test_delta_statistics_are_true_of_the_rows() -> None:
 
 
 def parsed(bound: Any, name: str) -> Any:
-    """A bound of JSON as a value of the column."""
+    """Parse a bound in JSON to a value of the column."""
     if bound is None:
         return None
     match name:
@@ -249,7 +249,7 @@ def test_nothing_is_said_of_what_lists_hold(local: lakescan.Catalog) -> None:
 
 
 def test_files_of_many_row_groups_have_bounds_of_all(tmp_path: Path) -> None:
-    """A group of nothing but NaN, or nulls, has none of its own."""
+    """A row group of only NaN or nulls has no bounds."""
     groups = [[NAN] * 3, [1.0, 2.0], [None, None]]
     batches = [pa.record_batch({"x": pa.array(group, pa.float64())}) for group in groups]
     saved(pa.Table.from_batches(batches), tmp_path, format="delta", target_file_size_bytes=1)
@@ -258,14 +258,14 @@ def test_files_of_many_row_groups_have_bounds_of_all(tmp_path: Path) -> None:
 
 
 def recorded_statistics(table: Path) -> list[dict[str, Any]]:
-    """Of the files that its newest commit adds."""
+    """Return the statistics of the files that the newest commit adds."""
     log = sorted((table / "_delta_log").glob("*.json"))[-1]
     actions = map(json.loads, log.read_text().splitlines())
     return [json.loads(each["add"]["stats"]) for each in actions if "add" in each]
 
 
 def footer_bounds(file: Path) -> list[dict[str, Any]]:
-    """The bounds of the columns that have them, of each row group."""
+    """Return the bounds in each row group, for the columns that have them."""
     found = pq.read_metadata(file)
     groups = [found.row_group(n) for n in range(found.num_row_groups)]
     columns = [[group.column(n) for n in range(group.num_columns)] for group in groups]
@@ -273,7 +273,7 @@ def footer_bounds(file: Path) -> list[dict[str, Any]]:
 
 
 def test_columns_with_nan_have_no_statistics_in_footers(tmp_path: Path) -> None:
-    """They would leave NaN out, and Spark, for which it is the greatest number, would skip its row groups."""
+    """They would omit NaN. Spark treats NaN as the greatest number and would skip row groups with it."""
     inner = pa.array([{"f": NAN, "g": 1.0}, None, {"f": 2.0, "g": 2.0}], pa.struct({"f": "float", "g": "double"}))
     saved(pa.table({"id": [1, 2, 3], "a.b": [1.5, NAN, None], "s": inner}), tmp_path, format="delta")
     (file,) = tmp_path.glob("*.parquet")

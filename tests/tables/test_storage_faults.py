@@ -15,7 +15,7 @@ from lakescan.storage import Storage
 
 
 class Full(io.BytesIO):
-    """A file on a disk that is full after so many bytes."""
+    """A file on a disk that is full after a number of bytes."""
 
     def __init__(self, room: int) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ def test_a_full_disk_is_a_fault_of_storage(tmp_path: Path, monkeypatch: pytest.M
 
 
 class Unanswered(io.BytesIO):
-    """An upload whose last request has no answer."""
+    """An upload whose last request gets no answer."""
 
     def close(self) -> None:
         if not self.closed:

@@ -1,4 +1,4 @@
-"""A transaction of an application is committed once, also after its snapshot has expired."""
+"""An application's transaction is committed once, also after its snapshot has expired."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def expire() -> None:
 
 
 def expire_by_another_engine() -> None:
-    """Expire all snapshots that no branch or tag names, as an engine that keeps no records."""
+    """Expire all unreferenced snapshots, as an engine that keeps no transaction records."""
     table = connection("local").load_table(("db", "t"))
     kept = {each.snapshot_id for each in table.metadata.refs.values()}
     gone = [each.snapshot_id for each in table.metadata.snapshots if each.snapshot_id not in kept]
@@ -76,7 +76,7 @@ def test_a_repeated_transaction_adds_nothing_after_its_snapshot_expired(iceberg:
 
 @pytest.mark.parametrize("by", ["rollback", "branch"])
 def test_a_snapshot_between_an_expired_transaction_and_a_later_one_has_the_first(iceberg: None, by: str) -> None:
-    """The record of the later one does not replace it."""
+    """The record of the later transaction does not replace it."""
     transaction(1)
     other()
     between = now().snapshot_id
@@ -186,7 +186,7 @@ def test_an_unknown_outcome_is_an_error_and_no_guess(iceberg: None) -> None:
     other()
     expire_by_another_engine()
     for version in (1, 2):
-        with pytest.raises(CommitStateUnknown, match="another engine has expired its snapshot"):
+        with pytest.raises(CommitStateUnknown, match="another engine then expired its snapshot"):
             transaction(version)
     transaction(3)
     transaction(3)
@@ -197,7 +197,7 @@ def test_an_unknown_outcome_is_an_error_and_no_guess(iceberg: None) -> None:
 
 
 def test_expiry_keeps_the_transactions_of_other_sinks(iceberg: None) -> None:
-    """Iceberg's sink for Spark records batches in summaries alone."""
+    """Iceberg's Spark sink records batches only in summaries."""
     now().append(rows((4, "stream")), **{f"snapshot-property.{QUERY}": "q", f"snapshot-property.{EPOCH}": "4"})
     assert not any(name.startswith(PREFIX) for name in now().properties)
     other()

@@ -1,4 +1,4 @@
-"""Money that eight processes move between accounts by MERGE: none is made or lost, in any version of the table."""
+"""Eight processes transfer money between accounts by MERGE: the total is the same in every version of the table."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def accounts(folder: Path) -> lakescan.Table:
 
 
 def move_all(folder: Path, writer: int) -> None:
-    """Make a writer's transfers, in a process of its own."""
+    """Make a writer's transfers, in a separate process."""
     for transfer in transfers_of(writer):
         while not move(accounts(folder), transfer):
-            pass  # another writer came first
+            pass  # another writer was first
 
 
 def move(table: lakescan.Table, transfer: Transfer) -> bool:
-    """Move money, unless another writer changed an account at the same time."""
+    """Transfer money, unless another writer changed an account concurrently."""
     giver, taker, amount = transfer
     moved = pa.table({"id": [giver, taker], "amount": [-amount, amount]})
     merge = table.merge(moved, on="t.id = s.id").when_matched_update({"balance": "t.balance + s.amount"})

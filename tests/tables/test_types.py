@@ -1,6 +1,6 @@
-"""What is written is what was given: rows of every type, in every layout, read back from the table and from its file.
+"""Written values are read back unchanged: rows of every type, in every layout, from the table and from its file.
 
-Values are made in Python, put into Arrow's layouts of a type, saved, and compared with what they were.
+Values are made in Python, put into Arrow's layouts of a type, saved, and compared with the originals.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def kinds(leaves: list[Kind]) -> st.SearchStrategy[Kind]:
 
 
 def array_of(values: list[Any], arrow: pa.DataType) -> pa.Array:
-    """An array of values; nulls hide values, as Arrow allows and other libraries make."""
+    """Return an array of values whose nulls hide values, as Arrow allows and other libraries produce."""
     shown = [v for v in values if v is not None]
     if isinstance(arrow, pa.BaseExtensionType):
         stored = [v.bytes if isinstance(v, uuid.UUID) else int(v) if isinstance(v, bool) else v for v in shown]
@@ -183,7 +183,7 @@ def offsets(lengths: list[int], of: pa.DataType) -> pa.Array:
 
 
 def hiding(dense: pa.Array, nulls: list[bool]) -> pa.Array:
-    """The values with nulls between them; each null has the value before it beneath."""
+    """Return the values with nulls between them; each null hides the preceding value."""
     if not any(nulls):
         return dense
     if not len(dense):
@@ -217,7 +217,7 @@ def map_entries(array: pa.MapArray) -> pa.Array:
 
 @st.composite
 def columns(draw: Any, leaves: list[Kind], rows: int | None = None) -> tuple[Kind, list[Any], pa.Array]:
-    """A kind, values of it, and an array of them: whole, cut out of another, encoded."""
+    """Draw a kind, values of it, and an array of them: whole, sliced, encoded."""
     of = draw(kinds(leaves))
     values = draw(st.lists(optional(of), min_size=rows or 0, max_size=rows or 6))
     before, after = draw(st.integers(0, 2)), draw(st.integers(0, 2))
@@ -252,7 +252,7 @@ def test_fitted_rows_are_those_given_in_any_layout(column: tuple[Kind, list[Any]
 
 
 def micros(value: Any) -> Any:
-    """Times of nanoseconds as Python's."""
+    """Convert times in nanoseconds to Python's."""
     match value:
         case list():
             return [micros(each) for each in value]
@@ -266,7 +266,7 @@ def micros(value: Any) -> Any:
 
 
 def hides_anything(array: pa.Array) -> bool:
-    """Whether a null list or map has elements."""
+    """Return whether a null list or map has elements."""
     if pa.types.is_struct(array.type):
         return any(hides_anything(array.field(place)) for place in range(array.type.num_fields))
     if not (pa.types.is_list(array.type) or pa.types.is_map(array.type)):
@@ -277,7 +277,7 @@ def hides_anything(array: pa.Array) -> bool:
 
 
 def stored(value: Any) -> Any:
-    """A value as it is in files, which have no UUIDs."""
+    """Return a value as stored in files, which have no UUIDs."""
     match value:
         case list():
             return [stored(each) for each in value]
@@ -296,7 +296,7 @@ def stored(value: Any) -> Any:
     [("iceberg", [*LEAVES, *ICEBERG_ALONE, *KEPT_BY_ICEBERG]), ("delta", [*LEAVES, *CHANGED_BY_DELTA])],
 )
 def test_what_is_saved_is_what_was_given(format: str, leaves: list[Kind]) -> None:
-    """In the table, and in its files as another reader of Parquet reads them."""
+    """In the table, and in its files as another Parquet reader reads them."""
 
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(columns(leaves, rows=4), min_size=1, max_size=4))
@@ -383,7 +383,7 @@ def test_nanoseconds_are_kept_or_refused(local: lakescan.Catalog) -> None:
 
 
 def test_decimals_of_more_digits_than_their_type_says_are_refused(tmp_path: Path) -> None:
-    """DuckDB hands over its integers of 128 bits so."""
+    """DuckDB passes its 128-bit integers in this form."""
     data = pa.Array.from_buffers(
         pa.decimal128(38, 0), 1, [None, pa.py_buffer((10**38).to_bytes(16, "little", signed=True))]
     )

@@ -1,4 +1,4 @@
-"""Orphans of Delta tables: what the newest version names stays, and what others named until the retention is over."""
+"""Orphans of Delta tables: the newest version's files stay; earlier versions' files stay until the retention ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ A, B, C = (1, "a"), (2, "b"), (3, "c")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A table of two commits."""
+    """Make a table of two commits."""
     found = tmp_path / "t"
     saved(rows(A), found, format="delta")
     lakescan.table(found).append(rows(B))
@@ -117,7 +117,7 @@ def test_hidden_files_other_tables_and_iceberg_metadata_stay(tmp_path: Path) -> 
 
 
 def test_files_elsewhere_and_odd_spellings_are_known(tmp_path: Path, folder: Path) -> None:
-    """As of a shallow clone; and paths that are written without their encoding."""
+    """Files of a shallow clone, and paths that are not URL-encoded."""
     clone = tmp_path / "clone"
     (clone / "_delta_log").mkdir(parents=True)
     log = (folder / "_delta_log" / f"{0:020d}.json").read_text().splitlines()

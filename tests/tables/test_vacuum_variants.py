@@ -1,4 +1,4 @@
-"""Orphans without a listing: those of the log alone (LITE), and those of an inventory."""
+"""Orphans without a listing: from the log only (LITE), and from an inventory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ON = {"delta.deletedFileRetentionDuration": "interval 0 days", "delta.enableDele
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A table whose first two files were replaced by a third, with retention over, and a stray file."""
+    """Make a table whose first two files were replaced by a third, with the retention over, and a stray file."""
     found = tmp_path / "the table, 100%"
     saved(rows(A), found, format="delta", properties=ON)
     lakescan.table(found).append(rows(B))
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def aged(folder: Path) -> None:
-    """Let the log, too, say that all was long ago."""
+    """Change the log so that all of its actions are old."""
     age(folder)
     past = int((datetime.now(UTC) - timedelta(days=30)).timestamp() * 1000)
     for log in (folder / "_delta_log").glob("*.json"):
@@ -140,7 +140,7 @@ def test_paths_of_an_inventory_may_be_within_the_folder(folder: Path) -> None:
     ("options", "part"),
     [
         ({"lite": True, "location": "/x"}, "takes one of"),
-        ({"inventory": 5}, "no table but int"),
+        ({"inventory": 5}, "the inventory is int, not a table"),
         ({"inventory": pa.table({"paths": ["x"], "length": [1]})}, "Did you mean 'paths'"),
     ],
 )

@@ -1,6 +1,6 @@
-"""Orders of a lakescan table go to another by a sink, each once; a materialized view counts them.
+"""Copy orders from one lakescan table to another through a sink, each once; a materialized view counts them.
 
-`LAKESCAN_PIPELINE` is the folder of the tables `orders` and `copied`, which are there before the first run.
+`LAKESCAN_PIPELINE` is the folder of the tables `orders` and `copied`, which must exist before the first run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ lakescan.spark.register(spark, names=("lakescan",))
 
 @dp.materialized_view
 def orders_by_country() -> DataFrame:
-    """A table of Spark's own, computed anew by each run."""
+    """A table in Spark's own catalog, recomputed by each run."""
     return spark.read.format("lakescan").load(f"{FOLDER}/orders").groupBy("country").count()
 
 
@@ -28,5 +28,5 @@ dp.create_sink("copied", "lakescan", {"path": f"{FOLDER}/copied"})
 
 @dp.append_flow(target="copied", name="copy_orders")
 def copy_orders() -> DataFrame:
-    """The commits that are new since the last run."""
+    """The new commits since the last run."""
     return spark.readStream.format("lakescan").load(f"{FOLDER}/orders").where("quantity > 0")

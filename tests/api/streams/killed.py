@@ -1,7 +1,7 @@
-"""A query in a process of its own that is killed at a point: `tests.api.streams.killed FORMAT TABLE FOLDER POINT`.
+"""Run a streaming query that kills its own process: `tests.api.streams.killed FORMAT TABLE FOLDER POINT`.
 
-It streams the table into Parquet files under the folder, where its checkpoint is, too. Until it is killed it goes on;
-one that is not to be killed ends with what is there.
+The query streams the table into Parquet files under the folder, which also holds its checkpoint. Without a point, it
+ends when it has read the available data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIMES = {"planned": 1, "reading": 3, "committed": 3}  # how often a point is pa
 
 
 def run_killed(name: str, path: str, folder: Path, point: str) -> int:
-    """The end of a process that streams a table, to be killed at a point."""
+    """Stream a table in a process that is killed at a point; return its exit code."""
     command = [sys.executable, "-m", "tests.api.streams.killed", name, path, str(folder), point]
     return subprocess.run(command, start_new_session=True, timeout=900, check=False).returncode
 
@@ -59,7 +59,7 @@ def _main(name: str, path: str, folder: str, point: str) -> None:
         def streamReader(self, schema: Any) -> KilledReader:
             return KilledReader(self.open_scan()[0], schema, 2)
 
-    # Classes of `__main__` go to Spark's workers by value, as those of modules do not.
+    # Spark pickles classes of `__main__` by value; classes of modules it pickles by name.
     spark = local_session("killed", {"spark.sql.streaming.noDataMicroBatches.enabled": "false"})
     KilledSource.format_name = "lakescan"
     spark.dataSource.register(KilledSource)

@@ -1,4 +1,4 @@
-"""Tables of numbers that grow, of both formats."""
+"""Growing tables of numbers, in both formats, for stream tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def numbers(*ids: int) -> pa.Table:
 
 
 class Growing:
-    """A table of numbers of one format, with a file a number in each commit, and its writer."""
+    """A table of numbers in one format, with a writer that adds one file per number in each commit."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.path = name, str(folder / "t")
@@ -51,5 +51,5 @@ class Growing:
 
 
 def rows_of(follower: lakescan.BatchStream) -> list[int]:
-    """All numbers that a follower gives."""
+    """Return all numbers that a follower yields."""
     return [n for batch in follower for n in batch["id"].to_pylist()]

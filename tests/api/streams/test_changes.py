@@ -1,4 +1,4 @@
-"""Changes of rows between two states of a table: what the first state becomes by them is the second."""
+"""Row changes between two snapshots or versions of a table: applied to the first, they give the second."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def some(*ids: int, v: str = "a") -> pa.Table:
 
 
 class Changing:
-    """An Iceberg table that is changed in every way there is; `location` is its newest metadata file."""
+    """An Iceberg table that tests change in every possible way. `location` is its newest metadata file."""
 
     def __init__(self, folder: Path, version: int = 2) -> None:
         properties = {"format-version": str(version)}
@@ -44,7 +44,7 @@ class Changing:
         self._changed(lambda table: table.append(some(*ids, v=v)))
 
     def rewrite_without(self, number: int) -> None:
-        """A copy-on-write delete; the writer does not do that to tables with equality deletes."""
+        """Delete a number by copy-on-write; lakescan's own writer does not do that to tables with equality deletes."""
         if not self.keys:
             self._changed(lambda table: table.delete(f"id = {number}"))
 
@@ -58,7 +58,7 @@ class Changing:
         return lakescan.table(self.location).scan().plan().files["path"].to_pylist()
 
     def delete_first_rows(self, *, vectors: bool = False) -> None:
-        """The first row of each file, by position."""
+        """Delete the first row of each file, by position."""
         self.count += 1
         base = f"{self.table.location()}/data/d{self.count}"
         paths = self.paths()
@@ -92,7 +92,7 @@ class Changing:
 
 
 def applied(rows: Counter[Any], changes: list[dict[str, Any]]) -> Counter[Any]:
-    """The rows after changes, none of which cancels another of its commit."""
+    """Apply changes to rows; changes of one commit must not cancel each other."""
     found = Counter(rows)
     for row in changes:
         found[row["id"], row["v"]] += 1 if row["_change_type"] in ("INSERT", "UPDATE_AFTER") else -1
@@ -279,7 +279,7 @@ SELECTIONS = [
 
 @pytest.fixture(scope="module")
 def updated(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A table of which a commit rewrote three rows, and changed a member of the first."""
+    """Make a table in which one commit rewrote three rows and changed a member of the first."""
     folder = tmp_path_factory.mktemp("updated")
     rows = [{"id": 1, "s": {"p": 1, "q": "a"}, "x": "u"}, {"id": 2, "s": None}, {"id": 3, "s": {"p": 3}}]
     table = lakescan.catalog("updated", type="sql", uri=f"sqlite:///{folder}/c.db", warehouse=str(folder))
@@ -395,7 +395,7 @@ def test_changes_of_delta_are_those_that_it_recorded(tmp_path: Path) -> None:
 def test_options_that_select_a_range_or_a_state_are_refused_beside_start_and_end(
     tmp_path: Path, format: Any, options: dict[str, Any]
 ) -> None:
-    """They would have no effect: all changes would be read."""
+    """Such options would have no effect: the scan would return all changes."""
     catalog = lakescan.catalog("lake", warehouse=tmp_path)
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", "id INT", format=format)

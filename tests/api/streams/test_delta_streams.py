@@ -1,4 +1,4 @@
-"""Streams of Delta tables: where they begin, what commits they pass over, and what ends them."""
+"""Streams of Delta tables: where they begin, which commits they skip, and what ends them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def append(path: Path, *ids: int, **options: Any) -> None:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Versions 0 to 3: a number each."""
+    """Make a table with versions 0 to 3, one number in each."""
     for number in range(4):
         append(tmp_path / "t", number)
     return tmp_path / "t"
@@ -86,7 +86,7 @@ def test_rows_deleted_by_vectors_are_not_in_the_table_that_comes_first(path: Pat
 
 
 def test_a_stream_begins_behind_the_commit_that_removes_column_mapping(tmp_path: Path) -> None:
-    """Files from before have columns under names that the schema does not know any more: they would read as null."""
+    """Older files use column names that are no longer in the schema: their columns would be read as null."""
     folder = tmp_path / "mapped"
     mapped = {"delta.columnMapping.mode": "name"}
     saved(pa.table({"id": [1, 2]}), folder, format="delta", properties=mapped)
@@ -100,7 +100,7 @@ def test_a_stream_begins_behind_the_commit_that_removes_column_mapping(tmp_path:
             rows(folder, **start)
     assert rows(folder, startingVersion=3) == [3]  # version 3 removes the mapping
     opened = lakescan.table(folder)
-    with pytest.raises(lakescan.SchemaChanged, match="start behind that change"):
+    with pytest.raises(lakescan.SchemaChanged, match="start after that change"):
         list(opened.stream(wait=False, startingVersion=1))
     assert len(list(opened.stream(wait=False, startingVersion=3))) == 1
 
@@ -113,7 +113,7 @@ def test_excluded_files_are_left_out(tmp_path: Path) -> None:
 
 
 def test_another_schema_ends_a_stream_and_a_new_one_goes_on(path: Path) -> None:
-    """What was committed before it is read first."""
+    """Commits before the schema change are read first."""
     follower = lakescan.table(path).stream(startingVersion=2, monitor_interval="10ms")
     found = next(follower)["id"].to_pylist()
     append(path, 100)
@@ -148,7 +148,7 @@ def test_a_thousand_files_are_a_batch_where_nothing_is_said(tmp_path: Path) -> N
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """A table with a change feed: 1 and 2 inserted, 1 updated to 5, 2 deleted."""
+    """Make a table with a change feed: 1 and 2 inserted, 1 updated to 5, 2 deleted."""
     path = tmp_path / "t"
     append(path, 1, 2, configuration={"delta.enableChangeDataFeed": "true"})
     DeltaTable(path).update(updates={"id": "5"}, predicate="id = 1")
@@ -204,7 +204,7 @@ def test_a_feed_ends_where_changes_are_not_recorded_any_more(recorded: Path) -> 
 
 @pytest.mark.parametrize("start", [0, 1])
 def test_a_feed_from_before_changes_were_recorded_names_the_version_to_start_at(tmp_path: Path, start: int) -> None:
-    """Version 1 has no metadata of its own, and a stream that begins there must not read it either."""
+    """Version 1 has no metadata of its own. A stream that begins there must not read it either."""
     append(tmp_path / "t", 1)
     append(tmp_path / "t", 2)
     off = r"did not record changes at version {0}: {1}"
@@ -219,7 +219,7 @@ def test_a_feed_from_before_changes_were_recorded_names_the_version_to_start_at(
 
 
 def test_an_operation_without_metrics_says_who_did_it(path: Path) -> None:
-    """The message of a refused commit has what the commit says of itself."""
+    """The error for a refused commit quotes the commit's own operation and writer."""
     properties = CommitProperties(custom_metadata={"who": "me"})
     DeltaTable(path).delete("id = 1", commit_properties=properties)
     with pytest.raises(lakescan.RowsChanged, match=r"commit 4 \(DELETE at .*num_removed_files=1"):

@@ -1,4 +1,4 @@
-"""`watermark-column`: the files of a commit are taken by the lower bounds of an event time, so that it advances."""
+"""`watermark-column`: the files of a commit are read in order of their lower bounds, so that event time advances."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def events(*hours: int | None) -> pa.Table:
 
 @pytest.fixture(params=["iceberg", "delta"])
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A table whose files came in no order of time, and whose last commit has many files."""
+    """Make a table whose files are not in time order and whose last commit has many files."""
     path = str(tmp_path / "t")
     if request.param == "delta":
         for hour in HOURS:
@@ -42,7 +42,7 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def batches(location: str, **options: object) -> list[list[str]]:
-    """The names in each plan of a stream."""
+    """Return the names in each plan of a stream."""
     follower, found = lakescan.table(location).stream(wait=False, **options), []
     for batch in follower:
         found.append((follower.offset, batch["name"].to_pylist()))
@@ -75,7 +75,7 @@ def test_a_filter_does_not_change_the_order(location: str) -> None:
 
 
 def test_an_offset_within_a_commit_goes_on_with_the_same_order_only(location: str) -> None:
-    """Files are counted in it: another one would leave some out."""
+    """The offset counts files in that order: with another order, some files would be skipped."""
     follower = lakescan.table(location).stream(wait=False, **ORDER)
     first = [next(follower)["name"].to_pylist() for _ in range(3)]
     assert follower.offset["watermark-column"] == "at"

@@ -1,4 +1,4 @@
-"""Following a table: the rows that it has, then those that commits add, each once, wherever a reader starts again."""
+"""Following a table yields its current rows, then the rows of new commits, each once, wherever a reader restarts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.api.streams.support import Growing, rows_of
 
 
 def offsets_of(follower: lakescan.BatchStream) -> list[dict[str, Any]]:
-    """The offsets between the plans of a follower."""
+    """Return the offsets between the plans of a follower."""
     found = [follower.offset]
     for _ in follower:
         if follower.offset != found[-1]:
@@ -52,7 +52,7 @@ def test_a_table_without_commits_of_rows_is_followed_from_its_first(growing: Gro
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", ["maxFilesPerTrigger", "maxRowsPerTrigger"])
 def test_commits_are_split_and_resumed_within(growing: Growing, limit: str) -> None:
-    """Offsets are small, and a reader that starts at any of them reads what was not read before."""
+    """Offsets are small, and a reader that starts at any offset reads the remaining rows."""
     growing.append(1, 2, 3)
     growing.append(4, 5, 6, 7)
     offsets = offsets_of(growing.follow(**{limit: 2}))

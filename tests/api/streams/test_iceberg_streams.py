@@ -1,4 +1,4 @@
-"""Streams of Iceberg tables, and the same increments as batches."""
+"""Streams of Iceberg tables, and the same increments read as batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.catalog import local_catalog
 
 @pytest.fixture
 def table(tmp_path: Path) -> Any:
-    """Four snapshots, a number each, open in pyiceberg."""
+    """Make a pyiceberg table with four snapshots of one number each."""
     made = local_catalog(tmp_path).create_table("n.t", pa.schema({"id": pa.int64()}))
     for number in range(4):
         made.append(pa.table({"id": [number]}))
@@ -100,7 +100,7 @@ def test_snapshots_a_batch_may_be_limited(table: Any) -> None:
 
 
 def test_overwrites_are_skipped_or_read_where_it_is_asked_for(table: Any) -> None:
-    """An overwrite of pyiceberg that rewrites files: of a file with two rows, one is deleted."""
+    """pyiceberg's overwrite rewrites files: it deletes one row of a file with two."""
     table.append(pa.table({"id": [4, 5]}))
     offset = follow(table)
     assert sorted(n for b in offset for n in b["id"].to_pylist()) == [0, 1, 2, 3, 4, 5]
@@ -115,7 +115,7 @@ def test_overwrites_are_skipped_or_read_where_it_is_asked_for(table: Any) -> Non
 
 
 def test_upserts_give_their_added_rows(table: Any) -> None:
-    """A snapshot of deletes only adds nothing."""
+    """A snapshot that only deletes yields nothing."""
     offset = follow(table, starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT")
     assert [n for b in offset for n in b["id"].to_pylist()] == [0, 1, 2, 3]
     path = f"{table.location()}/data/eq.parquet"
@@ -167,7 +167,7 @@ def batch(table: Any, **options: Any) -> list[int]:
 
 
 def test_ranges_of_snapshots_are_read_as_batches(table: Any) -> None:
-    """The start is left out and the end counts, as in Iceberg's append scans."""
+    """The start is exclusive and the end inclusive, as in Iceberg's append scans."""
     first, second, third, _ = (s.snapshot_id for s in snapshots(table))
     assert batch(table, start_snapshot_id=first) == [1, 2, 3]
     assert batch(table, start_snapshot_id=first, end_snapshot_id=third) == [1, 2]
@@ -208,7 +208,7 @@ def test_ranges_on_spark(spark, table: Any) -> None:
 
 
 def test_changes_of_rows_are_followed(table: Any) -> None:
-    """The whole table as inserts, then what commits change, less rows that they only move."""
+    """The stream yields the whole table as inserts, then each commit's changes, without rows that were only moved."""
     follower = follow(table, on_change="changelog")
     first = [row for b in follower for row in b.to_pylist()]
     assert sorted((r["_change_type"], r["id"]) for r in first) == [("INSERT", n) for n in range(4)]

@@ -1,4 +1,4 @@
-"""A stream that runs for long holds no more than it did at first."""
+"""The memory of a long-running stream stays flat."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MIB = 2**20
 
 
 def commit(path: Path, first: int, stop: int) -> None:
-    """Commits of a file each, which only planning looks at."""
+    """Write commits of one file each; the files exist only in the log, because only planning reads them."""
     for version in range(first, stop):
         stats = json.dumps({"numRecords": 10, "minValues": {"id": version}, "maxValues": {"id": version}})
         add = {
@@ -34,13 +34,13 @@ def commit(path: Path, first: int, stop: int) -> None:
 
 
 def held() -> int:
-    """Bytes of Python's objects and of Arrow's arrays."""
+    """Return the bytes held by Python objects and Arrow arrays."""
     return tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes()
 
 
 @pytest.mark.slow
 def test_memory_stays_flat_over_thousands_of_commits_in_hundreds_of_batches(tmp_path: Path) -> None:
-    """What is left of ten commits, their names in the listing, is small: memory is that of a batch."""
+    """Only the names of ten commits in the listing are kept, so memory is bounded by one batch."""
     path = tmp_path / "t"
     DeltaTable.create(path, SCHEMA, partition_by=["part"])
     stream = TableStream(lakescan.table(path).scan().options(startingVersion=0).spec)

@@ -1,4 +1,4 @@
-"""A table that is dropped and made again under a name, or in a folder, while a stream reads it: its rows never mix."""
+"""A table that is dropped and recreated under its name or in its folder during a stream: old and new rows never mix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rows(*ids: int) -> pa.Table:
 
 
 class Life:
-    """A table in a folder (Delta) or of a catalog (Iceberg)."""
+    """A table in a folder (Delta) or in a catalog (Iceberg) that can be dropped and recreated."""
 
     def __init__(self, folder: Path, form: str) -> None:
         self.form, self.folder = form, folder / "t"
@@ -97,7 +97,7 @@ def test_an_offset_of_the_table_before_is_refused(life: Callable[[str], Life], f
 
 
 def test_a_stream_goes_on_though_the_commits_that_it_read_were_removed(life: Callable[[str], Life]) -> None:
-    """As logs are cleaned up behind a checkpoint."""
+    """Log cleanup after a checkpoint removes commits in this way."""
     table = life("delta")
     table.make()
     stream = lakescan.table(table.name).stream(monitor_interval="10ms")

@@ -1,4 +1,4 @@
-"""Streams on Spark: every row once, whatever happens to the query between planning, reading and committing."""
+"""Streams on Spark read every row once, whatever happens to the query between planning, reading and committing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Query:
         return reader.options(**self.options).load(self.growing.path)
 
     def run(self) -> Any:
-        """Everything that is there now; the query, ended."""
+        """Read all available data and return the finished query."""
         writer = self.frame().writeStream.format("parquet").option("checkpointLocation", str(self.checkpoint))
         query = writer.trigger(availableNow=True).start(self.target)
         query.awaitTermination(120)
@@ -46,7 +46,7 @@ class Query:
         return sorted(row["id"] for row in self.spark.read.parquet(self.target).collect())
 
     def offsets(self) -> list[dict[str, Any]]:
-        """The offset of each batch, as the checkpoint keeps it."""
+        """Return the offset of each batch, as recorded in the checkpoint."""
         files = sorted((self.checkpoint / "offsets").glob("[0-9]*"), key=lambda f: int(f.name))
         return [json.loads(file.read_text().splitlines()[-1]) for file in files]
 
@@ -76,11 +76,11 @@ def test_limits_make_batches_and_offsets_can_be_read(spark, growing: Growing, tm
     offsets = query.offsets()
     assert len(offsets) == 3
     assert all(set(offset) == names[growing.name] | {"table"} for offset in offsets[1:])
-    assert set(offsets[0]) == names[growing.name] | {"table", "from"}  # the first says where it began, too
+    assert set(offsets[0]) == names[growing.name] | {"table", "from"}  # the first also records the stream's start
 
 
 def test_the_first_batch_stays_what_it_was_where_the_table_goes_on(growing: Growing) -> None:
-    """Spark asks for the initial offset again: for the partitions, and after a crash."""
+    """Spark asks for the initial offset again, for the partitions and after a crash."""
     growing.append(1, 2)
 
     def reader() -> TableStreamReader:
@@ -99,9 +99,9 @@ def test_the_first_batch_stays_what_it_was_where_the_table_goes_on(growing: Grow
 
 @pytest.mark.parametrize("name", ["iceberg", "delta"])
 def test_a_query_that_is_killed_reads_every_row_once(spark, name: str, tmp_path: Path) -> None:
-    """Killed when a batch is planned, while it is read, and when it is committed; a writer goes on meanwhile.
+    """The query is killed while a batch is planned, read or committed, and a writer continues at the same time.
 
-    A process takes long to start: Delta is killed at the last point only.
+    Because a process takes long to start, Delta is killed only at the last point.
     """
     growing = Growing(name, tmp_path)
     growing.append(0, 1, 2)

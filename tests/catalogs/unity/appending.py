@@ -1,4 +1,4 @@
-"""A process that appends rows to a table of a Unity Catalog, one commit each: `appending.py URI FIRST COUNT`."""
+"""A process that appends rows to a table of a Unity Catalog, one commit per row: `appending.py URI FIRST COUNT`."""
 
 from __future__ import annotations
 

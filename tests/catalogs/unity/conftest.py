@@ -23,7 +23,7 @@ def server(tmp_path: Path) -> Iterator[UnityServer]:
 
 @pytest.fixture
 def main(server: UnityServer) -> lakescan.Catalog:
-    """The catalog `main`, with the schema `db`."""
+    """The catalog `main` with the schema `db`."""
     catalog = lakescan.catalog("main", type="unity", uri=server.uri, token=TOKEN)
     catalog.create_namespace("db")
     return catalog
@@ -31,13 +31,13 @@ def main(server: UnityServer) -> lakescan.Catalog:
 
 @pytest.fixture
 def table(main: lakescan.Catalog) -> lakescan.Table:
-    """A managed table with the columns `id` and `part`, without rows."""
+    """An empty managed table with the columns `id` and `part`."""
     return main.create_table("db.t", "id BIGINT, part STRING", format="delta", partition_by=["part"])
 
 
 @pytest.fixture
 def bucket(tmp_path: Path) -> Iterator[UnityServer]:
-    """A server whose tables are in a bucket, with the catalog `main` and the table `db.t`."""
+    """Start a server whose tables are in a bucket, with the catalog `main` and the table `db.t`."""
     keys = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET}
     with s3_server("lake") as endpoint, unity_server(f"s3://lake/{tmp_path.name}", keys) as server:
         settings = {"s3.endpoint": endpoint, "s3.region": REGION}
@@ -49,7 +49,7 @@ def bucket(tmp_path: Path) -> Iterator[UnityServer]:
 
 @pytest.fixture
 def unpublished() -> Iterator[pytest.MonkeyPatch]:
-    """Writers stop before they publish; `undo()` lets them publish again."""
+    """Stop writers before they publish a commit; `undo()` lets them publish again."""
 
     def stopped(*_: object) -> None:
         raise StorageError("stopped")

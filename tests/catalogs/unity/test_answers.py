@@ -1,4 +1,4 @@
-"""Answers of a server that are no answers: each is an error by name, which tells the request; a commit is looked up."""
+"""Malformed answers of a Unity Catalog server raise an error that names the request, and commits are looked up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def changing(server: UnityServer, method: str, path: str, change: Change, times: int = 99) -> None:
-    """Change the answers to the next requests of a method to what ends with a path."""
+    """Change the next `times` answers to requests of `method` whose path ends with `path`."""
     answer, left = server.answer, [times]
 
     def answering(asked: str, where: str, query: Any, body: Any) -> Any:
@@ -79,7 +79,7 @@ def test_a_commit_without_any_answer_that_can_be_read_is_of_unknown_outcome(
     changing(server, "POST", "/tables/t", change)
     with pytest.raises(CommitStateUnknown, match="Check the table"):
         opened.append(rows(1))
-    assert ids() == [1]  # it was made
+    assert ids() == [1]  # the commit was made
 
 
 @pytest.mark.parametrize("listed", [7, "x", [None], [{"title": "db"}], [{"name": 3}]])
@@ -109,14 +109,14 @@ def test_an_answer_that_is_no_object_is_told_as_that(
     main: lakescan.Catalog, table: lakescan.Table, server: UnityServer, impatient: None
 ) -> None:
     changing(server, "GET", "/tables/t", lambda found: [])
-    with pytest.raises(StorageError, match=r"is no JSON object\. Is that the address of a Unity Catalog server"):
+    with pytest.raises(StorageError, match=r"is not a JSON object\. Is that the address of a Unity Catalog server"):
         lakescan.table(NAME)
 
 
 def test_an_address_that_is_none_of_the_server_is_no_missing_name(main: lakescan.Catalog, server: UnityServer) -> None:
     server.faults.append(Fault("GET", "/tables/main.db.gone$", 404, kind=""))
     server.faults.append(Fault("GET", "/tables/gone$", 404, kind=""))
-    with pytest.raises(StorageError, match=r"'main' does not answer for main\.db\.gone: GET .*status 404"):
+    with pytest.raises(StorageError, match=r"'main' failed to respond for main\.db\.gone: GET .*status 404"):
         lakescan.table("main.db.gone")
     server.faults.append(Fault("GET", "/schemas/main.db$", 404, kind=""))
     with pytest.raises(StorageError, match="status 404"):

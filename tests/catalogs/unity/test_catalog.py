@@ -1,4 +1,4 @@
-"""Schemas and tables of a Unity Catalog by name; what it says of storage, and where its secrets stay."""
+"""Schemas and tables of a Unity Catalog by name, their storage locations, and where credentials stay."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_names_may_have_letters_that_mean_something_in_addresses(
     assert ids(f"main.db.`{name}`") == [1]
     main.drop_table(("db", name))
     main.drop_namespace(f"`db{name}`")
-    assert list(server.tables) == ["main.db.t"]  # no other one was dropped
+    assert list(server.tables) == ["main.db.t"]  # no other table was dropped
     assert list(server.schemas) == ["main.db"]
 
 
@@ -140,7 +140,7 @@ def test_a_server_that_does_not_answer_is_told(
     server.faults.append(Fault("GET", "/tables/t$", "dropped", times=2))
     assert ids() == []
     server.faults.append(Fault("GET", "/tables/t$", 403, kind="PermissionDeniedException"))
-    with pytest.raises(lakescan.StorageError, match=r"'main' does not answer for main\.db\.t.*PermissionDenied"):
+    with pytest.raises(lakescan.StorageError, match=r"'main' failed to respond for main\.db\.t.*PermissionDenied"):
         lakescan.table(NAME)
 
 
@@ -202,7 +202,7 @@ def test_times_of_expiry_may_be_texts_or_seconds_and_what_is_none_never_comes() 
 
 def test_credentials_that_have_expired_by_the_clock_here_are_used_for_a_while() -> None:
     found = IssuedCredentials.until({}, (time.time() - 7200) * 1000, "s3://b/t")
-    assert not found.is_due  # asking for others would not help, and would be done for each file
+    assert not found.is_due  # requesting new credentials would not help, and would happen for each file
     assert found.is_valid
     assert found.renewal is not None
 

@@ -1,4 +1,4 @@
-"""Commits that a catalog ratifies: proposed once, rebased, repeated, published; what cannot be done is refused."""
+"""Commits that a catalog ratifies: proposed once, rebased, retried, published; unsupported ones are refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def proposes(body: dict[str, Any]) -> bool:
 
 
 def proposals(server: UnityServer) -> list[str]:
-    """The file names of commits that were proposed, in order."""
+    """Return the file names of the proposed commits, in order."""
     bodies = [body for body in server.asked("POST", TABLE) if proposes(body)]
     return [each["commit"]["file-name"] for body in bodies for each in body["updates"] if "commit" in each]
 
@@ -74,7 +74,7 @@ def test_a_server_that_refuses_a_commit_which_it_has_is_asked_whose_that_is(
 def test_a_commit_that_another_writer_has_published_is_found_in_the_log(
     table: lakescan.Table, server: UnityServer
 ) -> None:
-    """The answer is lost, the other writer publishes, and the catalog does not know the name of the file any more."""
+    """The answer is lost, the other writer publishes, and the catalog no longer lists the file's name."""
     rival, answer = lakescan.table(NAME), server.answer
 
     def answering(method: str, path: str, query: Any, body: Any) -> Any:
@@ -89,11 +89,11 @@ def test_a_commit_that_another_writer_has_published_is_found_in_the_log(
     server.answer = answering  # type: ignore[method-assign]
     table.append(rows(1))
     assert ids() == [1, 2]
-    assert len(staged_files(server)) == 2  # readers may know either by its name
+    assert len(staged_files(server)) == 2  # readers may use either name
 
 
 def _racing(server: UnityServer, rival: Callable[[], object]) -> None:
-    """Let a rival commit first, between the next proposal and the server."""
+    """Commit with `rival` between the next proposal and its arrival at the server."""
     answer, waiting = server.answer, [rival]
 
     def answering(method: str, path: str, query: Any, body: Any) -> Any:
@@ -194,7 +194,7 @@ def test_a_commit_that_the_server_refuses_is_not_staged_any_more(
 
 
 def files_without_log(server: UnityServer) -> list[Path]:
-    """Data files and deletion vectors in the table's folder."""
+    """Return the data files and deletion vectors in the table's folder."""
     folder = Path(stored(server).location)
     return sorted(file for file in folder.rglob("*.*") if "_delta_log" not in file.parts)
 
@@ -230,7 +230,7 @@ def test_a_commit_without_any_answer_is_of_unknown_outcome_and_keeps_its_files(
         table.append(rows(1))
     server.faults.clear()
     assert data_files(server) == 1
-    assert ids() == [1]  # it was made
+    assert ids() == [1]  # the commit was made
 
 
 def test_a_checkpoint_is_of_published_commits_alone(

@@ -1,4 +1,4 @@
-"""Credentials that expire after a scan was planned: workers in other processes get new ones by themselves."""
+"""Credentials that expire after a scan was planned: workers in other processes fetch new ones themselves."""
 
 from __future__ import annotations
 

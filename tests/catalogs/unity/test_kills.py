@@ -1,4 +1,4 @@
-"""Writers of a Unity Catalog that are killed, and several processes that commit at once: no row is lost or doubled."""
+"""Writers of a Unity Catalog that are killed, and concurrent processes that commit: no row is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ CALLS: list[tuple[Any, str]] = [(Storage, "create"), (Storage, "remove"), (Unity
 
 
 class Killed(BaseException):
-    """What no handler of errors expects."""
+    """The end of the simulated process: a BaseException, which no error handler catches."""
 
 
 class Process:
-    """Counts calls, and dies before or after one of them; it makes none that follow."""
+    """Count calls and stop before or after one of them; all later calls stop, too."""
 
     def __init__(self, lives: int = 1 << 30, *, after: bool = False) -> None:
         self.calls, self._lives, self._after = 0, lives, after

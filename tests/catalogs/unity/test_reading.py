@@ -1,4 +1,4 @@
-"""Delta tables whose commits the catalog ratifies: which versions and which files readers take."""
+"""Delta tables whose commits the catalog ratifies: the versions and files that readers use."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_version_that_is_neither_published_nor_named_is_an_error(table: lakesc
     table.append(rows(1))
     table.append(rows(2))
     (log_of(server) / f"{2:020d}.json").unlink()
-    with pytest.raises(lakescan.CorruptMetadata, match="its catalog says, but commit 2 is neither"):
+    with pytest.raises(lakescan.CorruptMetadata, match="in its catalog is 2, but commit 2 is neither"):
         lakescan.table(NAME).count()
 
 

@@ -1,6 +1,7 @@
-"""Refusals prove nothing by themselves: a commit may have been made before, and its files are named then.
+"""A refusal proves nothing by itself: the commit may have been made earlier, and then its files are referenced.
 
-Proxies answer for servers, and send requests twice. What the server itself says has its name of the error (`kind`).
+Proxies can answer for servers and repeat requests. An answer of the server itself has the server's name of the error
+(`kind`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def script(server: UnityServer) -> Iterator[Callable[..., None]]:
-    """Says what becomes of the next requests of a method to what ends with a path; of others, what they are."""
+    """Return a function that scripts the next requests of a method whose path ends with a given text."""
     answer = server.answer
 
     def scripted(method: str, path: str, *steps: Step, then: Step | None = None) -> None:
@@ -91,7 +92,7 @@ LOST = made(Problem(504, ""))
 
 
 def late(later: list[Callable[[], Any]]) -> Step:
-    """No answer, and the request arrives when the test says so."""
+    """Lose the answer, and let the request arrive when the test carries it out."""
 
     def step(carry_out: Callable[[], Any]) -> Any:
         later.append(carry_out)
@@ -116,7 +117,7 @@ def test_a_commit_that_was_made_and_then_refused_is_made(
 def test_a_commit_whose_catalog_refuses_everything_from_then_on_keeps_its_files(
     table: lakescan.Table, server: UnityServer, script: Callable[..., None], problem: Problem
 ) -> None:
-    """Its token has expired, or a proxy asks for a login."""
+    """The token has expired, or a proxy asks for a login."""
     answer = server.answer
 
     def step(carry_out: Callable[[], Any]) -> Any:
@@ -193,10 +194,10 @@ def test_a_table_that_is_created_after_its_repetition_was_refused_has_its_rows(
 def test_a_name_that_is_taken_by_what_nobody_may_see_is_told_once(
     main: lakescan.Catalog, script: Callable[..., None]
 ) -> None:
-    """Saving again as an append would be refused for ever."""
+    """Retrying the save as an append would be refused every time."""
     for path in (TABLES, "/staging-tables"):
         script("POST", path, then=refused(Problem(409, "AlreadyExistsException")))
-        with pytest.raises(lakescan.TableExists, match="you may see"):
+        with pytest.raises(lakescan.TableExists, match="visible to you"):
             lakescan.save(rows(1), NAME, format="delta", mode="append")
 
 

@@ -1,4 +1,4 @@
-"""Tables whose commits a catalog ratifies, on Spark: workers read, write and commit with what the catalog issues."""
+"""Tables with catalog-managed commits on Spark: workers read, write and commit with the catalog's credentials."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.unity_tables import NAME, ids, published, rows, stored
 
 @pytest.fixture
 def registered(spark: Any, main: lakescan.Catalog) -> Any:
-    """The session, which knows the catalog."""
+    """The Spark session with the catalog registered."""
     lakescan.spark.register(spark)
     return spark
 

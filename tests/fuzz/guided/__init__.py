@@ -1,5 +1,5 @@
-"""Bytes guided by coverage: what a parser does with them decides which are changed next.
+"""Coverage-guided fuzzing of the parsers.
 
-`make fuzz MINUTES=10` runs every target in turn; what it finds goes to `tests/fuzz/corpus`, and is run as a test from
+`make fuzz MINUTES=10` runs every target in turn. Its findings are stored in `tests/fuzz/corpus` and run as tests from
 then on.
 """

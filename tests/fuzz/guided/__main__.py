@@ -1,10 +1,11 @@
-"""Run every target in turn, guided by coverage.
+"""Run every fuzz target in turn, guided by coverage.
 
-python -m tests.fuzz.guided --minutes 10                   all targets, each its share of the time
-python -m tests.fuzz.guided --minutes 2 --targets sql      one
+python -m tests.fuzz.guided --minutes 10 all targets, each its share of the time python -m tests.fuzz.guided --minutes 2
+--targets sql one
 
-What fails is put into tests/fuzz/corpus/TARGET, where tests run it; the exit code says whether anything did. A process
-that ends (a crash, a hang of 25 s, more than 3 GB) counts as failed, and the next one takes the rest of the time.
+Failing inputs are stored in tests/fuzz/corpus/TARGET, where tests run them; the exit code is 1 if there are any. A
+process that ends early (a crash, a hang of 25 s, more than 3 GB) counts as failed, and a new process continues for the
+remaining time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ LIMITS = ("-timeout=25", "-rss_limit_mb=3072", "-max_len=16384", "-print_final_s
 
 
 def main() -> int:
-    """Run; 1 if anything was found."""
+    """Run the targets; return 1 if anything was found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--targets", default=",".join(TARGETS))
@@ -45,7 +46,7 @@ def main() -> int:
 
 
 def run(name: str, target: Target, seconds: float, kept: Path) -> tuple[int, list[str]]:
-    """Fuzz one target: the number of inputs, and what was found, in words."""
+    """Fuzz one target; return the number of inputs and descriptions of the findings."""
     kept.mkdir(parents=True, exist_ok=True)
     deadline, inputs, told = time.monotonic() + seconds, 0, list[str]()
     with tempfile.TemporaryDirectory(prefix="lakescan-fuzz-") as folder:

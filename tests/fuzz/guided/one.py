@@ -1,6 +1,6 @@
-"""One target under Atheris, for so many seconds; started by `python -m tests.fuzz.guided`.
+"""Run one target under Atheris for some seconds; started by `python -m tests.fuzz.guided`.
 
-What fails is written to a folder, once for each kind of error and place, and the run goes on.
+Failing inputs are written to a folder, one for each kind of error and code line, and the run continues.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ with atheris.instrument_imports(include=["lakescan"], enable_loader_override=Fal
 
 
 def place_of(error: BaseException) -> str:
-    """The kind of an error, and the last line of lakescan that it passed."""
+    """Return the kind of an error and the last line of lakescan in its traceback."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "/lakescan/" in f.filename]
     at = f"{frames[-1].filename.rpartition('/lakescan/')[2]}:{frames[-1].lineno}" if frames else "?"
     return f"{type(error).__name__} at {at}"
 
 
 def main() -> None:
-    """Arguments: the target, the folder of findings, and those of libFuzzer."""
+    """Run with the arguments: the target, the folder of findings, and libFuzzer's arguments."""
     name, found = sys.argv[1], Path(sys.argv[2])
     target, known = TARGETS[name], set[str]()
 

@@ -1,6 +1,6 @@
-"""What is fuzzed: each target takes bytes, and answers or raises an error of lakescan's own.
+"""The fuzz targets: each takes bytes, and returns an answer or raises a lakescan error.
 
-A target of a table puts the bytes in the place of one of its files, and reads the whole table: its rows and its count
+A target of a table replaces one of the table's files by the bytes and reads the whole table. The rows and the count
 must agree, so that no answer is partial.
 """
 
@@ -53,7 +53,7 @@ class Wrong(AssertionError):
 
 @dataclass(frozen=True)
 class Target:
-    """`run` takes the bytes; `seeds` makes those to begin with; `words` may be put into them."""
+    """`run` takes the bytes; `seeds` makes the initial inputs; `words` is the dictionary for mutations."""
 
     run: Callable[[bytes], object]
     seeds: Callable[[], list[bytes]]
@@ -61,7 +61,7 @@ class Target:
 
 
 def failure(target: Target, data: bytes) -> BaseException | None:
-    """What is wrong with the target's reaction to these bytes; None for an answer, or an error of lakescan's own."""
+    """Return the target's failure for these bytes; None for an answer or a lakescan error."""
     try:
         target.run(data)
     except lakescan.LakescanError as error:
@@ -90,7 +90,7 @@ def _made(sample: Sample) -> tuple[Path, tempfile.TemporaryDirectory[str]]:
 
 
 def _in_table(name: str, pattern: str) -> Target:
-    """The bytes as the first file of a sample that the pattern matches."""
+    """Return a target that replaces the first file of a sample that matches the pattern."""
     sample = next(each for each in SAMPLES if each.name == name)
 
     def path() -> Path:
@@ -167,7 +167,7 @@ def _offset(data: bytes) -> None:
     try:
         node = json.loads(data)
     except (ValueError, RecursionError):
-        return  # Spark, and who calls, give objects
+        return  # Spark and other callers pass objects
     _log_table().stream(start=node)
 
 
@@ -194,7 +194,7 @@ def _credentials(data: bytes) -> None:
     try:
         node = json.loads(data)
     except (ValueError, RecursionError):
-        return  # what is no JSON is refused where it is received
+        return  # invalid JSON is refused where it is received
     if isinstance(node, dict):
         credentials_in(node, "the answer", {})
 

@@ -1,4 +1,4 @@
-"""A small table to alter, and what its metadata says then."""
+"""A small table to alter, and functions that read its current metadata."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROWS = pa.Table.from_pylist(
 
 
 def make(local: lakescan.Catalog, version: int = 2, columns: str = COLUMNS, **more: Any) -> lakescan.Table:
-    """The table without rows."""
+    """Make the empty table."""
     properties = {"format-version": str(version), **more.pop("properties", {})}
     return local.create_table("db.t", columns, format="iceberg", properties=properties, **more)
 
@@ -43,12 +43,12 @@ def now() -> lakescan.Table:
 
 
 def metadata() -> TableMetadata:
-    """What the table's metadata file says now."""
+    """Return the table's current metadata."""
     return now()._target(WriteOptions()).opened.metadata  # type: ignore[attr-defined]
 
 
 def columns() -> dict[str, str]:
-    """The types of the columns and of what is in them, by path."""
+    """Return the types of the columns and their nested fields, by path."""
     schema = metadata().schema
     return {path: str(schema.by_id[field_id].type) for field_id, path in schema.path_of.items()}
 
@@ -63,7 +63,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def spec() -> list[str]:
-    """The partition fields of new files, such as `1000 at_day: day(at)`."""
+    """Return the partition fields for new files, such as `1000 at_day: day(at)`."""
     base = metadata()
     fields = base.specs[base.default_spec_id].fields
     return [f"{each.id} {each.name}: {each.transform} of {base.schema.path_of.get(each.source_id)}" for each in fields]

@@ -1,4 +1,4 @@
-"""ALTER TABLE of columns: what is allowed, what it does to rows that are there, and what is refused with the reason."""
+"""ALTER TABLE of columns: the allowed changes, their effect on existing rows, and the reasons for refusals."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_dates_become_timestamps_in_version_3(local: lakescan.Catalog) -> None:
     ("version", "column", "kind", "why"),
     [
         (2, "id", "INT", "the type of id, long, cannot become int"),
-        (2, "n", "STRING", "the type of n, int, cannot become string: rows that are there would lose values"),
+        (2, "n", "STRING", "the type of n, int, cannot become string: existing rows would lose values"),
         (2, "n", "DOUBLE", "It can become long"),
         (2, "price", "DECIMAL(12, 3)", "It can become a decimal of more digits, with the scale 2"),
         (2, "price", "DECIMAL(5, 2)", "cannot become"),
@@ -131,7 +131,7 @@ def test_a_type_that_would_lose_values_is_refused(
 
 
 def test_a_date_that_files_are_partitioned_by_keeps_its_type(local: lakescan.Catalog) -> None:
-    """Its partition values would differ: in files of any spec."""
+    """Its partition values would change, in files of any spec."""
     make(local, 3, partition_by=["day"])
     now().alter().drop_partition_field("day").commit()
     with pytest.raises(UnsupportedFeature, match=r"files are partitioned by \(day\)"):
@@ -145,7 +145,7 @@ def test_columns_are_moved_among_their_siblings(local: lakescan.Catalog, version
     alter.change_column("address.zip", first=True).change_column("lines.sku", after="pieces").commit()
     assert names() == ["n", "part", "at", "day", "id", "address", "lines", "tags"]
     assert rows()[0]["address"] == {"zip": 1, "city": "Oslo"}
-    with pytest.raises(NoSuchColumn, match=r"address\.zip cannot be placed after 'part', which is no sibling"):
+    with pytest.raises(NoSuchColumn, match=r"address\.zip cannot be placed after 'part', which is not its sibling"):
         now().alter().change_column("address.zip", after="part").commit()
     with pytest.raises(NoSuchColumn, match="cannot be placed after itself"):
         now().alter().change_column("n", after="n").commit()
@@ -224,7 +224,7 @@ def test_replaced_columns_have_no_old_values(local: lakescan.Catalog, version: i
 
 def test_keys_are_set_and_dropped(local: lakescan.Catalog) -> None:
     make(local).append(ROWS)
-    with pytest.raises(InvalidOption, match="column part is in the key of the table, and may be null"):
+    with pytest.raises(InvalidOption, match="column part is in the key of the table, but may be null"):
         now().alter().set_key("id", "part").commit()
     now().alter().change_column("part", required=True).set_key("ID", "part").commit()
     assert metadata().schema.identifier_ids == (1, 2)
@@ -232,7 +232,7 @@ def test_keys_are_set_and_dropped(local: lakescan.Catalog) -> None:
     assert metadata().schema.identifier_ids == (2,)
     with pytest.raises(InvalidOption, match="id is not in the key of the table: its key is area"):
         now().alter().drop_key("id").commit()
-    with pytest.raises(InvalidOption, match="column area is in the key of the table, and may be null"):
+    with pytest.raises(InvalidOption, match="column area is in the key of the table, but may be null"):
         now().alter().change_column("area", required=False).commit()
     now().alter().set_key().commit()
     assert metadata().schema.identifier_ids == ()
@@ -242,13 +242,13 @@ def test_keys_are_set_and_dropped(local: lakescan.Catalog) -> None:
 
 def _refused() -> list[tuple[Any, type[Exception], str]]:
     return [
-        (lambda a: a.add_column("PART", "INT"), InvalidOption, "column PART is there already as part"),
-        (lambda a: a.add_column("address.Zip", "INT"), InvalidOption, "column address.Zip is there already as zip"),
+        (lambda a: a.add_column("PART", "INT"), InvalidOption, "column PART already exists as part"),
+        (lambda a: a.add_column("address.Zip", "INT"), InvalidOption, "column address.Zip already exists as zip"),
         (lambda a: a.add_column("s", "STRUCT<a: INT, A: INT>"), InvalidOption, "s has two members named"),
         (lambda a: a.add_column("nowhere.x", "INT"), NoSuchColumn, "no column 'nowhere' in the table"),
-        (lambda a: a.add_column("part.x", "INT"), InvalidOption, "part is string, and has no members"),
+        (lambda a: a.add_column("part.x", "INT"), InvalidOption, "part is string, not a struct, so it has no members"),
         (lambda a: a.drop_column("parts"), NoSuchColumn, "Did you mean 'part'"),
-        (lambda a: a.drop_column("lines.element"), InvalidOption, "lines.element is a part of a list"),
+        (lambda a: a.drop_column("lines.element"), InvalidOption, "lines.element is part of a list"),
         (lambda a: a.drop_column("tags.key"), InvalidOption, "is the key of a map"),
         (
             lambda a: a.rename_column("n", "ID"),
@@ -256,7 +256,7 @@ def _refused() -> list[tuple[Any, type[Exception], str]]:
             "n cannot be called ID: there is a column of that name as id",
         ),
         (lambda a: a.rename_column("address.city", "ZIP"), InvalidOption, "cannot be called ZIP"),
-        (lambda a: a.rename_column("lines.element", "x"), InvalidOption, "is a part of a list"),
+        (lambda a: a.rename_column("lines.element", "x"), InvalidOption, "is part of a list"),
         (
             lambda a: a.drop_column("part"),
             InvalidOption,
@@ -278,7 +278,7 @@ def _refused() -> list[tuple[Any, type[Exception], str]]:
         (lambda a: a.cluster_by("id"), UnsupportedFeature, "WRITE ORDERED BY"),
         (lambda a: a.add_constraint("c", "id > 0"), UnsupportedFeature, "constraint c of an Iceberg table"),
         (lambda a: a.drop_constraint("c"), UnsupportedFeature, "constraint c of an Iceberg table"),
-        (lambda a: a.drop_feature("deletionVectors"), UnsupportedFeature, "format versions, which only go up"),
+        (lambda a: a.drop_feature("deletionVectors"), UnsupportedFeature, "format versions cannot be lowered"),
     ]
 
 
@@ -319,7 +319,7 @@ MAPPING = "schema.name-mapping.default"
 
 
 def test_the_name_mapping_follows_columns(local: lakescan.Catalog) -> None:
-    """As Java's: earlier names stay, as files have them; new columns have their own."""
+    """As in Java, earlier names stay because files have them, and new columns get entries of their own."""
     mapping = [
         {"field-id": 1, "names": ["a"]},
         {"field-id": 2, "names": ["s"], "fields": [{"field-id": 3, "names": ["x"]}]},

@@ -1,4 +1,4 @@
-"""Commits of ALTER TABLE: concurrent ones both land, or one is refused; lost answers are looked up."""
+"""Commits of ALTER TABLE: concurrent changes both succeed or one is refused; lost answers are looked up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.tables.test_outcomes import calls_of, errors, fault, looks
 
 
 def stale() -> Any:
-    """The table as it is now, to write to after others have changed it."""
+    """Return a handle of the current table, to write with after other writers changed the table."""
     target: Any = now()._target(WriteOptions())
     _ = target.opened, target.writes.schema
     return target
@@ -49,7 +49,7 @@ def test_changes_apply_to_the_table_as_others_left_it(local: lakescan.Catalog) -
     now().alter().rename_column("n", "m").add_column("x", "INT").commit()
     with pytest.raises(NoSuchColumn, match="no column 'n'"):
         mine.alter([DropColumn(("n",))])
-    with pytest.raises(InvalidOption, match="column x is there already"):
+    with pytest.raises(InvalidOption, match="column x already exists"):
         other.alter([int_column("x"), int_column("y")])
     assert "y" not in names()
 
@@ -84,7 +84,7 @@ def test_rows_that_were_written_before_a_change_land_after_it(local: lakescan.Ca
 
 
 def committing(target: Any, meanwhile: Callable[[], None], write: Callable[[], Any]) -> None:
-    """Write to a table that another one changes just before the commit, after the files were written."""
+    """Write to a table that another writer changes just before the commit, after the data files were written."""
     kind, left = type(target), [meanwhile]
     real = kind.append
 
@@ -235,7 +235,7 @@ def _state() -> Any:
 
 
 class Recorded:
-    """A REST catalog's answers to commits, and what was sent."""
+    """A REST catalog that records commit requests and scripts its answers."""
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
@@ -246,7 +246,7 @@ class Recorded:
 
 
 def test_what_is_sent_to_a_catalog_is_what_java_sends(local: lakescan.Catalog) -> None:
-    """Requirements of Java's `UpdateRequirements`, and the schema, spec and order at once."""
+    """The requirements of Java's `UpdateRequirements`, with the schema, spec and order in one request."""
     make(local)
     recorded = Recorded()
     target = stale()

@@ -1,6 +1,6 @@
-"""The law of evolution: after any changes of a table and appends in turn, its rows are those of a model.
+"""The law of evolution: after any sequence of table changes and appends, the rows equal those of a model.
 
-In the model a column is an object, which keeps its values whatever it is called, and of whatever type it is by now.
+In the model a column is an object that keeps its values through all changes of its name and type.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Column:
         return ARROW[self.type] if self.members is None else pa.struct([(m.name, m.arrow) for m in self.members])
 
     def drawn(self, data: st.DataObject) -> Any:
-        """A value by the columns of the model; null one time in four."""
+        """Draw a value for the model's columns; null one time in four."""
         if data.draw(st.integers(0, 3)) == 0:
             return None
         if self.members is None:
@@ -68,7 +68,7 @@ class Column:
         return {member: member.drawn(data) for member in self.members}
 
     def plain(self, value: Any) -> Any:
-        """A value of the model by the names of now."""
+        """Convert a value of the model to the current names."""
         if value is None:
             return None
         if self.members is None:
@@ -86,7 +86,7 @@ class Model:
 
 
 def lists(model: Model) -> list[tuple[str, list[Column]]]:
-    """Lists of siblings, and the prefix of their paths."""
+    """Return the lists of sibling columns, with the prefix of their paths."""
     structs = [(f"{c.name}.", c.members) for c in model.columns if c.members is not None]
     return [("", model.columns), *structs]
 
@@ -130,7 +130,7 @@ def append(data: st.DataObject, model: Model, number: int) -> None:
 
 
 def alter(data: st.DataObject, model: Model, version: int) -> None:
-    """One to three changes in one commit."""
+    """Make one to three changes in one commit."""
     builder = now().alter()
     sources = {each.source_id for spec in metadata().specs.values() for each in spec.fields}
     path_of = metadata().schema.path_of
@@ -177,7 +177,7 @@ def alter(data: st.DataObject, model: Model, version: int) -> None:
 
 
 def layout(data: st.DataObject, model: Model) -> None:
-    """A partition field that goes, one that comes, or a sort order."""
+    """Drop or add a partition field, or set a sort order."""
     base = metadata()
     fields = [each for each in base.specs[base.default_spec_id].fields if each.transform.name != "void"]
     if fields and data.draw(st.booleans()):

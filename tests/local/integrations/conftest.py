@@ -15,7 +15,7 @@ ROWS = 400
 
 @pytest.fixture(scope="package", params=["delta vectors", "iceberg vectors", "iceberg positions", "iceberg equality"])
 def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> lakescan.Table:
-    """Eight files with nulls, nested values and times; the rows with an id below 50 are deleted, or have changed."""
+    """Make eight files with nulls, nested values and times; rows with an id below 50 are deleted or changed."""
     folder = tmp_path_factory.mktemp("engines")
     kind, _, deletes = request.param.partition(" ")
     if kind == "delta":

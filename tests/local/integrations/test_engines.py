@@ -1,4 +1,4 @@
-"""Other engines read what the scan itself reads, of tables with every kind of delete."""
+"""Other engines read the rows that the scan itself reads, from tables with every kind of delete."""
 
 from __future__ import annotations
 

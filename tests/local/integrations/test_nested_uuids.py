@@ -1,4 +1,4 @@
-"""UUIDs inside structs, lists and maps, which pyarrow's empty tables do not know."""
+"""UUIDs inside structs, lists and maps, which pyarrow cannot put into empty tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Polars' optimizer moves limits and filters into a scan: the answer is that of Polars on all rows."""
+"""Polars' optimizer pushes limits and filters into a scan: the result is the same as on all rows."""
 
 from __future__ import annotations
 

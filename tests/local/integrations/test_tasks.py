@@ -1,4 +1,4 @@
-"""Scan tasks partition the rows of a scan; workers need nothing but the task."""
+"""Scan tasks partition the rows of a scan, and a worker needs only its task."""
 
 from __future__ import annotations
 

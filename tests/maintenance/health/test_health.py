@@ -1,4 +1,4 @@
-"""The health of a table: its figures are those of its metadata, and what a finding costs is what mending it does."""
+"""Table health: its figures agree with the metadata, and the stated cost of a finding is that of its repair."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_a_table_without_rows_has_nothing_to_mend(made: Make) -> None:
     found = now().health()
     assert (found.files, found.bytes, found.partition_count) == (0, 0, 0)
     assert found.is_healthy
-    assert "nothing to mend" in str(found)
-    assert "nothing to mend" in found.to_html()
+    assert "nothing to fix" in str(found)
+    assert "nothing to fix" in found.to_html()
 
 
 def test_files_and_partitions_are_counted_as_the_metadata_tables_have_them(made: Make) -> None:
@@ -279,7 +279,7 @@ def test_files_that_are_not_in_storage_are_named_with_what_to_do(made: Make) -> 
     (named,) = [each for each in found.findings if each.name == "missing files"]
     assert lost.name in named.what
     assert "restore" in named.what
-    assert named.step == ""  # `maintain` does nothing about it
+    assert named.step == ""  # `maintain` does not repair it
     assert now().health(missing=False).missing is None
     assert "missing files" in found.to_html()
 
@@ -297,7 +297,7 @@ def test_files_of_deletes_are_looked_up_too(made: Make) -> None:
 @pytest.mark.parametrize(
     ("properties", "sentence"),
     [
-        ({}, "the key is id, and nothing enforces it: append and INSERT add rows beside those with the same key"),
+        ({}, "the key is id, and nothing enforces it: append and INSERT add rows even if the key exists"),
         (
             {"write.upsert.enabled": "true"},
             "the key is id: appended rows replace those with their keys (write.upsert.enabled)",

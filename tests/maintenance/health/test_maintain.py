@@ -1,4 +1,4 @@
-"""Maintenance by health: what a table needs is done in order, rows stay, and a failure hides no other step."""
+"""Maintenance by health: the needed steps run in order, rows stay, and a failed step does not stop the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.tables.support import Make, now, pairs, rows
 
 
 def worn(table: lakescan.Table) -> lakescan.Table:
-    """Six commits of small files, deletes, and a stray file."""
+    """Give a table six commits of small files, deletes, and a stray file."""
     for number in range(6):
         table.append(rows(*((10 * number + n, "ab"[n % 2]) for n in range(10))))
     now().delete("id = 3")
@@ -126,7 +126,7 @@ def test_expiry_removes_the_files_that_only_expired_snapshots_had(local: lakesca
     gone = before - files_under(folder_of(now().folder))
     assert str(result) == f"2 snapshots expired; {len(gone)} files removed"
     assert result.removed_files == len(gone)
-    assert len([each for each in gone if each.suffix == ".parquet"]) == 1  # that of row 4
+    assert len([each for each in gone if each.suffix == ".parquet"]) == 1  # the delete of row 4
     assert len([each for each in gone if each.name.startswith("snap-")]) == 2
     assert pairs() == [(5, "e")]
     assert now().scan().as_of(tag="first").to_arrow()["id"].to_pylist() == [1]

@@ -26,7 +26,7 @@ def table(local: lakescan.Catalog) -> lakescan.Table:
 
 @pytest.fixture
 def call(local: lakescan.Catalog) -> Called:
-    """Calls a procedure of the catalog, by position or by name."""
+    """Return a function that calls a procedure of the catalog, with arguments by position or by name."""
 
     def called(name: str, *positional: Any, **named: Any) -> pa.Table:
         return procedures.call(local, name, positional, named)

@@ -1,4 +1,4 @@
-"""`add_files`: Parquet files of others become a table's data files where they are, and read as what they say."""
+"""`add_files`: existing Parquet files become a table's data files in place, and are read as they are."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ids(*values: int) -> pa.Table:
 
 @pytest.fixture
 def hive(tmp_path: Path) -> Path:
-    """A folder in Hive's layout: parts a and b, and one that is null."""
+    """A folder in Hive's layout: the partitions a, b and null."""
     folder = tmp_path / "hive"
     written(folder / "part=a" / "1.parquet", ids(1, 2))
     written(folder / "part=a" / "2.parquet", ids(3))
@@ -58,7 +58,7 @@ def test_a_folder_in_hives_layout_is_added(partitioned: lakescan.Table, call: Ca
 
 
 def test_changed_partitions_are_counted_in_version_1(local: lakescan.Catalog, call: Called, hive: Path) -> None:
-    """As Iceberg's documents have it, not if the table has `compatibility.snapshot-id-inheritance.enabled` either."""
+    """As Iceberg documents it, unless the table sets `compatibility.snapshot-id-inheritance.enabled`."""
     inherits = {"compatibility.snapshot-id-inheritance.enabled": "true"}
     for name, properties, expected in (("db.one", {}, 3), ("db.inherits", inherits, None)):
         properties = {"format-version": "1", **properties}
@@ -124,7 +124,7 @@ def test_a_file_that_another_adds_at_the_same_time_is_added_once(
 
 
 def test_names_are_mapped_in_the_same_commit(local: lakescan.Catalog, call: Called, tmp_path: Path) -> None:
-    """Files without ids keep their columns by name, whatever is renamed, and whatever their order is."""
+    """Files without ids keep their columns by name, whatever is renamed, and in any order."""
     local.create_table("db.t", "id BIGINT, s STRUCT<a: INT, b: STRING>, l ARRAY<INT>, m MAP<STRING, INT>")
     columns = {
         "m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32())),
@@ -259,7 +259,7 @@ def test_tables_of_a_format_are_not_added(local: lakescan.Catalog, call: Called,
     ("source", "error", "message"),
     [
         ("`orc`.`/x`", UnsupportedFeature, "orc files"),
-        ("spark_catalog.db.t", UnsupportedFeature, "known to Spark"),
+        ("spark_catalog.db.t", UnsupportedFeature, "Only Spark can read Spark's own catalog"),
         ("`parquet`.`/nothing/here`", InvalidOption, "no files to add"),
     ],
 )
@@ -286,7 +286,7 @@ def test_files_of_other_formats_are_refused_by_name(
     local.create_table("db.t", "id BIGINT")
     written(tmp_path / "x" / "a.parquet", ids(1))
     (tmp_path / "x" / name).write_bytes(b"of another format")
-    message = rf"adding the {kind} file .*{name}. Parquet files are taken"
+    message = rf"adding the {kind} file .*{name}. Only Parquet files are supported"
     with pytest.raises(UnsupportedFeature, match=message):
         call("add_files", "db.t", f"`parquet`.`{tmp_path / 'x'}`")
     with pytest.raises(UnsupportedFeature, match=message):
@@ -306,7 +306,7 @@ def test_rows_of_added_files_get_ids(local: lakescan.Catalog, call: Called, tmp_
 def test_expiry_keeps_added_files_which_may_be_those_of_another_table(
     partitioned: lakescan.Table, local: lakescan.Catalog, call: Called, hive: Path
 ) -> None:
-    """Files in other folders than the table's own were added from there. Its own files go."""
+    """Files outside the table's own folders were added from there and are kept. Its own files are removed."""
     local.create_table("db.other", "id BIGINT, part STRING", partition_by=("part",))
     for name in ("db.t", "db.other"):
         call("add_files", name, f"`parquet`.`{hive}`")
@@ -348,7 +348,7 @@ def test_expiry_removes_the_tables_own_files_in_its_earlier_location(
 def test_the_name_of_a_column_is_not_given_to_another_as_long_as_files_have_no_ids(
     local: lakescan.Catalog, call: Called, hive: Path, change: Any
 ) -> None:
-    """Files without ids are read by names: their values would move to the other column."""
+    """Files without ids are read by name: their values would move to the other column."""
     local.create_table("db.t", "id BIGINT, part STRING")
     call("add_files", "db.t", f"`parquet`.`{written(hive / 'x' / '1.parquet', ids(1, 2))}`")
     before = now().to_arrow()
@@ -380,7 +380,7 @@ def test_a_renamed_column_of_files_without_ids_can_have_its_name_back(
 def test_a_column_in_the_file_has_the_value_of_its_folder(
     local: lakescan.Catalog, call: Called, tmp_path: Path
 ) -> None:
-    """Readers take the folder's value, and skip files by the column's own bounds."""
+    """Readers use the folder's value, but skip files by the column's own bounds."""
     local.create_table("db.t", "id BIGINT, part STRING, n INT, d DECIMAL(5, 2)", partition_by=("part", "n", "d"))
 
     def folder(name: str, part: str | None, n: int, d: str) -> str:
@@ -389,7 +389,7 @@ def test_a_column_in_the_file_has_the_value_of_its_folder(
 
     call("add_files", "db.t", folder("x", "a", 7, "1.50").replace("/part=a/n=7/d=1.50/f.parquet", ""))
     for name, values in (("y", ("b", 7, "1.50")), ("z", ("a", 8, "1.50")), ("w", ("a", 7, "2.50"))):
-        with pytest.raises(SchemaMismatch, match="other values than the one in the name of its folder"):
+        with pytest.raises(SchemaMismatch, match="other values than the name of its folder"):
             call("add_files", "db.t", folder(name, *values).replace("/part=a/n=7/d=1.50/f.parquet", ""))
     assert now().scan().where("part = 'a' AND n = 7 AND d = 1.50").count() == 1
 

@@ -1,4 +1,4 @@
-"""Procedures of Iceberg: their arguments, and their results with the columns that Iceberg's documents say."""
+"""Iceberg's procedures: their arguments, and results with the columns that Iceberg documents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LATER = "2100-01-01"
 
 
 def ids(table: lakescan.Table) -> list[int]:
-    """The current snapshot and its ancestors, newest first."""
+    """Return the current snapshot and its ancestors, newest first."""
     return table.ancestors()["snapshot_id"].to_pylist()
 
 
@@ -116,7 +116,7 @@ def test_what_branches_tags_and_staged_rows_need_stays(table: lakescan.Table, ca
 
 
 def test_files_of_another_table_in_the_same_folder_stay(local: lakescan.Catalog, call: Called, tmp_path: Path) -> None:
-    """A table that was dropped, but not purged, keeps its files: it may be registered again."""
+    """A table that was dropped without purge keeps its files: it may be registered again."""
     folder = f"file://{tmp_path}/shared"
     local.create_table("db.old", "id BIGINT, part STRING", location=folder).append(rows((1, "a")))
     (shared,) = tmp_path.joinpath("shared").rglob("*.parquet")
@@ -134,7 +134,7 @@ def test_chosen_snapshots_expire(table: lakescan.Table, call: Called) -> None:
     call("expire_snapshots", table="db.t", snapshot_ids=[first])
     assert ids(now()) == [second]
     assert pairs() == [(1, "a"), (2, "a")]
-    with pytest.raises(InvalidOption, match="named by 'main'"):
+    with pytest.raises(InvalidOption, match="branch or tag 'main' names it"):
         call("expire_snapshots", table="db.t", snapshot_ids=[second])
     with pytest.raises(lakescan.NoSuchSnapshot):
         call("expire_snapshots", table="db.t", snapshot_ids=[first])
@@ -266,7 +266,7 @@ def test_values_by_position_come_before_those_by_name(table: lakescan.Table, cal
         ("rollback_to_snapshot", ("db.t", "1"), {}, "expected a whole number of 64 bits"),
         ("rollback_to_snapshot", ("db.t", 2**63), {}, "expected a whole number of 64 bits"),
         ("rollback_to_snapshot", ("db.t", True), {}, "expected a whole number of 64 bits"),
-        ("rollback_to_snapshot", ("db.t", 1, 2), {}, "has 2 parameters"),
+        ("rollback_to_snapshot", ("db.t", 1, 2), {}, "takes 2 arguments"),
         ("rollback_to_snapshot", (), {"table": "db.t", "snapshot": 1}, "Did you mean 'snapshot_id'"),
         ("rollback_to_snapshot", ("db.t",), {"table": "db.t", "snapshot_id": 1}, "table is given twice"),
         ("rollback_to_timestamp", ("db.t", 5), {}, "expected a timestamp"),
@@ -288,7 +288,7 @@ def test_what_is_not_there_says_what_to_do_instead(call: Called) -> None:
 
 
 def test_all_of_icebergs_procedures_are_known() -> None:
-    """The names of `SparkProcedures`."""
+    """The names come from `SparkProcedures`."""
     assert sorted(PROCEDURES) == [
         "add_files",
         "ancestors_of",

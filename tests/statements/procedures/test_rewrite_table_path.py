@@ -1,4 +1,4 @@
-"""rewrite_table_path: a copy of the listed files is the same table at another place, and the table stays as it is."""
+"""rewrite_table_path: a copy of the listed files is the same table elsewhere; the table itself is unchanged."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def files(folder: str) -> set[Path]:
 
 
 def states(table: lakescan.Table) -> dict[int, list[Any]]:
-    """The rows of each snapshot."""
+    """Return the rows of each snapshot."""
     ids = table.history()["snapshot_id"].to_pylist()
     return {each: sorted(table.scan().as_of(version=each).to_arrow()["id"].to_pylist()) for each in ids}
 
@@ -83,7 +83,7 @@ def test_a_copy_has_the_same_states(local: lakescan.Catalog, call: Called, tmp_p
 
 
 def test_files_of_expired_snapshots_are_copied(table: lakescan.Table, call: Called, tmp_path: Path) -> None:
-    """No metadata file that is left may know the snapshots that added them."""
+    """The snapshots that added them may be in no remaining metadata file."""
     kept = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
     table.alter().set_properties(kept).commit()
     table.expire_snapshots("2100-01-01")
@@ -137,7 +137,7 @@ def test_an_earlier_version_is_copied_without_a_list(table: lakescan.Table, call
         ({"source_prefix": "s3://elsewhere"}, "the table's location .* does not begin with it"),
         ({"source_prefix": "{source}x"}, "does not begin with it"),
         ({"target_prefix": "{source}/"}, "are the same"),
-        ({"target_prefix": "/"}, "expected what paths begin with"),
+        ({"target_prefix": "/"}, "expected the prefix of paths"),
         ({"start_version": "00009.metadata.json"}, "has no version '00009.metadata.json'"),
         ({"start_version": "{latest}"}, "is not before"),
     ],

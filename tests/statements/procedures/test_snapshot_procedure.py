@@ -1,4 +1,4 @@
-"""snapshot: a new table of the Parquet files of another, which it does not own."""
+"""snapshot: a new table over another table's Parquet files, which it does not own."""
 
 from __future__ import annotations
 

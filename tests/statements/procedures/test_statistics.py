@@ -1,4 +1,4 @@
-"""compute_table_stats and compute_partition_stats: what the files say, and that the metadata names them."""
+"""compute_table_stats and compute_partition_stats: the content of their files, and references in the metadata."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.tables.support import maker, now, rows
 
 
 def metadata() -> Any:
-    """The table's metadata as its catalog has it."""
+    """Return the table's metadata from its catalog."""
     return connection("local").load_table("db.t").metadata
 
 
@@ -29,7 +29,7 @@ def path_of(location: str) -> Path:
 
 
 def footer_of(location: str) -> tuple[dict[str, Any], bytes]:
-    """The footer of a Puffin file, and all of it."""
+    """Return the footer of a Puffin file, and the whole file."""
     data = path_of(location).read_bytes()
     size = int.from_bytes(data[-12:-8], "little")
     return json.loads(data[-12 - size : -12]), data
@@ -71,7 +71,7 @@ def test_statistics_of_an_earlier_snapshot_and_of_members(local: lakescan.Catalo
 
 
 def test_workers_make_parts_that_unite(local: lakescan.Catalog) -> None:
-    """Sketches of more values than they hold, too, are the same in whatever parts they are made."""
+    """Sketches are the same in whatever parts they are made, even with more values than they hold."""
     table = local.create_table("db.t", "id BIGINT, part STRING", partition_by=("part",))
     for start in (0, 4000, 8000):
         table.append(pa.table({"id": range(start, start + 5000), "part": [str(start)] * 5000}))
@@ -153,7 +153,7 @@ def test_partitions_are_counted(local: lakescan.Catalog, call: Called, kind: str
     ]
     assert found["partition"][0].as_py() == {"part": None}  # nulls are first
     assert found["last_updated_snapshot_id"].to_pylist() == [first, table.version]
-    assert call("compute_partition_stats", "db.t").to_pylist() == [row]  # it is there already
+    assert call("compute_partition_stats", "db.t").to_pylist() == [row]  # the statistics exist already
 
 
 def test_partitions_of_uuids_are_counted(local: lakescan.Catalog) -> None:
@@ -170,7 +170,7 @@ def whole(location: str | None) -> pa.Table:
 
 
 def test_changes_are_counted_onto_what_was_counted_before(local: lakescan.Catalog) -> None:
-    """Counts from changes are those of all manifests, whatever the commits did."""
+    """Incremental counts equal those of all manifests, whatever the commits did."""
     table = maker("iceberg version 3", local)(properties={"write.delete.mode": "merge-on-read"})
     table.append(rows((1, "a"), (2, "a"), (3, "b")))
     table.compute_partition_statistics()
@@ -191,7 +191,7 @@ def test_changes_are_counted_onto_what_was_counted_before(local: lakescan.Catalo
 
 
 def live(counts: pa.Table) -> list[dict[str, Any]]:
-    """The partitions with data files: others may be there with zeros, as long as manifests have their removed files."""
+    """Return the partitions with data files. Others may have zeros, as long as manifests list their removed files."""
     names = [name for name in counts.column_names if name.endswith(("count", "bytes", "partition", "spec_id"))]
     return [row for row in counts.select(names).to_pylist() if row["data_file_count"]]
 

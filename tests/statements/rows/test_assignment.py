@@ -1,4 +1,4 @@
-"""What a statement may store in a column: `statements.rows.store_assignment`."""
+"""Store assignment: the values that a statement may store in a column (`statements.rows.store_assignment`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that change rows between changes of the table's columns and partitions: states are those of a list."""
+"""Statements that change rows, between changes of columns and partitions: every state equals that of a list model."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Leaf:
 
 @dataclass
 class Model:
-    """The rows that the table should have: lists of values, one for each leaf."""
+    """The expected rows of the table: lists of values, one for each leaf."""
 
     leaves: list[Leaf]
     rows: list[list[Any]] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Model:
     names: int = 0
 
     def follow(self, step: tuple[Any, ...], *, is_delta: bool, **options: Any) -> None:
-        """Do a step on the rows, and on the table; one that the table cannot do is left out."""
+        """Apply a step to the model and to the table; skip a step that the table does not support."""
         match step:
             case ("append", keys, number):
                 new = [self._new(key, number) for key in keys]
@@ -125,12 +125,12 @@ class Model:
                 alter = alter.rename_column(before, leaf.name)
             case ("drop", place):
                 at = self._changed(place)
-                if at <= 3:  # those that other steps need
+                if at <= 3:  # leaves that other steps need
                     return
                 alter = alter.drop_column(self.leaves.pop(at).reference)
                 for row in self.rows:
                     row.pop(at)
-                self.names = 0  # the next column may have the name of one that is gone
+                self.names = 0  # the next column may reuse the name of a dropped one
             case ("widen",):
                 if self.leaves[2].type == pa.int64():
                     return
@@ -166,7 +166,7 @@ class Model:
         return [key, "ab"[key % 2] if number != 0 else None, *values[2:]]
 
     def _changed(self, place: int) -> int:
-        """The place of a leaf that is not the key."""
+        """Return the index of a leaf that is not the key."""
         return 1 + place % (len(self.leaves) - 1)
 
     def _holds(self, condition: tuple[int, bool, int], row: list[Any]) -> bool:
@@ -186,7 +186,7 @@ class Model:
         return f"{leaf.reference} < {number}"
 
     def shown(self, rows: list[list[Any]]) -> list[dict[str, Any]]:
-        """Rows as the table has them."""
+        """Return rows in the table's form."""
         found = []
         for row in rows:
             given = list(zip(self.leaves, row, strict=True))

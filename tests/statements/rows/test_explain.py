@@ -1,4 +1,4 @@
-"""EXPLAIN of statements that change rows: what they would do, which is not done."""
+"""EXPLAIN of statements that change rows shows the planned changes without making them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
 @pytest.fixture(params=["iceberg", "delta"])
 def made(request: pytest.FixtureRequest, local: lakescan.Catalog) -> Make:
-    """Makes the table `local.db.t` of each format in turn."""
+    """Return a function that makes the table `local.db.t`, for each format in turn."""
     return maker(request.param, local)
 
 
 @pytest.fixture
 def table(made: Make) -> lakescan.Table:
-    """Rows 1 to 4 of two partitions, in a file each."""
+    """Rows 1 to 4 of two partitions, one file per row."""
     made().append(rows((1, "a"), (2, "a"), (3, "b"), (4, "b")))
     return now()
 

@@ -1,4 +1,4 @@
-"""INSERT and TRUNCATE TABLE in this process: `lakescan.sql`."""
+"""INSERT and TRUNCATE TABLE in process: `lakescan.sql`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FORMATS = ("iceberg", "delta")
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[Path]:
-    """The catalog `ins` with a namespace, and tables of both formats called after their format."""
+    """The catalog `ins` with a namespace, and tables of both formats named after their format."""
     lakescan.catalog("ins", warehouse=str(tmp_path / "lake")).create_namespace("db")
     for name in FORMATS:
         columns = "(id BIGINT NOT NULL, name STRING, day DATE)"
@@ -86,7 +86,7 @@ def test_columns_are_matched_by_position_whatever_their_names_are(lake: Path) ->
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("INSERT INTO ins.db.t SELECT 1", SchemaMismatch, r"1 columns \(1\), and they are for 2 \(a, b\)"),
+        ("INSERT INTO ins.db.t SELECT 1", SchemaMismatch, r"1 columns \(1\) for 2 columns of the table \(a, b\)"),
         ("INSERT INTO ins.db.t SELECT 1, 2, 3", SchemaMismatch, "3 columns"),
         ("INSERT INTO ins.db.t (a) SELECT 1, 2", SchemaMismatch, "2 columns"),
         ("INSERT INTO ins.db.t (c) SELECT 1", NoSuchColumn, "no column 'c'"),
@@ -98,7 +98,7 @@ def test_columns_are_matched_by_position_whatever_their_names_are(lake: Path) ->
         ("INSERT INTO ins.db.t VALUES (DATE'2026-01-01', 1)", SchemaMismatch, "and its value date"),
         ("INSERT INTO ins.db.t VALUES (3000000000, 1)", QueryFailed, "out of range"),
         ("INSERT INTO ins.db.t VALUES ('x', 1)", QueryFailed, "x"),
-        ("INSERT INTO ins.db.t PARTITION (a = 1) VALUES (1)", InvalidStatement, "'a' is none"),
+        ("INSERT INTO ins.db.t PARTITION (a = 1) VALUES (1)", InvalidStatement, "'a' is not one"),
         ("INSERT INTO ins.db.u VALUES (1)", NoSuchTable, "ins.db.u"),
         ("INSERT INTO ins.db.t.snapshots VALUES (1)", NoSuchTable, "snapshots"),
         ("INSERT INTO ins.db.t SELECT * FROM ins.db.nothing", NoSuchTable, "nothing"),
@@ -262,7 +262,7 @@ def test_tables_are_named_as_in_queries(lake: Path) -> None:
     assert given.count() == 4
     assert [row[0] for row in rows("delta")] == [1, 2, 3, 4]
     for statement in (f"INSERT INTO delta.`{location}@v1` (id) VALUES (2)", f"DELETE FROM delta.`{location}@v1`"):
-        with pytest.raises(InvalidStatement, match="a state or a part of a table"):
+        with pytest.raises(InvalidStatement, match="one version or partition of a table"):
             lakescan.sql(statement)
     with pytest.raises(InvalidStatement, match="cannot be changed"):
         lakescan.sql("INSERT INTO frame SELECT 1", frame=pa.table({"x": [4]}))
@@ -292,7 +292,7 @@ def test_schema_evolution_adds_columns(lake: Path, name: str) -> None:
 
 @pytest.mark.parametrize("form", ["{0}", "ARRAY<{0}>", "MAP<STRING, {0}>", "STRUCT<inner: {0}>"])
 def test_members_of_structs_in_another_order_need_by_name(lake: Path, form: str) -> None:
-    """By place, Iceberg on Spark stores 1 in the first member, whatever its name is."""
+    """By position, Iceberg on Spark stores 1 in the first member, whatever its name is."""
     value = "named_struct('b', 1, 'a', 2)"
     inside = {"A": f"array({value})", "M": f"map('k', {value})", "S": f"named_struct('inner', {value})"}
     given = inside.get(form[0], value)
@@ -325,7 +325,7 @@ def test_delta_s_generated_and_identity_columns_are_left_out_or_default(lake: Pa
     found = table.refresh().to_arrow().sort_by("a").to_pylist()
     assert [(row["a"], row["twice"]) for row in found] == [(1, 2), (2, 4), (3, 6)]
     assert len({row["id"] for row in found} - {None}) == 3
-    with pytest.raises(UnsupportedFeature, match="DEFAULT for the column 'id'"):
+    with pytest.raises(UnsupportedFeature, match="DEFAULT for the computed column 'id'"):
         lakescan.sql(f"INSERT INTO {name} VALUES (DEFAULT, 3, 6), (9, 4, 8)")
 
 
@@ -355,5 +355,5 @@ def test_rows_whose_values_are_all_computed_are_refused(tmp_path: Path) -> None:
     lake = lakescan.catalog("computed", warehouse=str(tmp_path / "computed"))
     lake.create_namespace("db")
     lakescan.sql("CREATE TABLE computed.db.t (id BIGINT GENERATED ALWAYS AS IDENTITY) USING delta")
-    with pytest.raises(UnsupportedFeature, match="all values are computed: id"):
+    with pytest.raises(UnsupportedFeature, match="values are all computed: id"):
         lakescan.sql("INSERT INTO computed.db.t VALUES (DEFAULT)")

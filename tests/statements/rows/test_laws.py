@@ -1,4 +1,4 @@
-"""Whatever is deleted, updated, merged and upserted, in any order: the table has the rows that a list would have."""
+"""After any sequence of deletes, updates, merges and upserts, the table has the rows of a list model."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def table_of(rows: list[Row]) -> pa.Table:
 
 
 def source_of(rows: list[Row]) -> Any:
-    """New rows as a statement gets them."""
+    """Return new rows in the form that a statement receives."""
     return table_of(rows)
 
 
@@ -131,13 +131,13 @@ def rows_now() -> list[Row]:
 
 
 class Model:
-    """The rows that a table should have."""
+    """The expected rows of a table."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
 
     def follow(self, step: tuple[Any, ...]) -> None:
-        """Do a step on the list."""
+        """Apply a step to the list."""
         match step:
             case ("append", new):
                 self.rows += new
@@ -190,7 +190,7 @@ class Model:
 
 
 def run(step: tuple[Any, ...], **options: Any) -> None:
-    """Do a step on the table, with options of statements that change rows."""
+    """Apply a step to the table, with options of statements that change rows."""
     match step:
         case ("append", new):
             now().append(table_of(new))
@@ -239,7 +239,7 @@ def _qualified(condition: str, alias: str) -> str:
 
 
 def _valid(steps: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Steps without clauses that come after one without a condition: these are refused."""
+    """Return the steps without clauses after an unconditional one, which are refused."""
     found = []
     for step in steps:
         if step[0] == "merge":
@@ -291,7 +291,7 @@ def check_law(kind: str, partition_by: tuple[str, ...], examples: int, *, checks
 
 
 def new_table(kind: str, partition_by: tuple[str, ...], folder: str) -> None:
-    """Make the table of a kind, without rows."""
+    """Make the empty table of a kind."""
     local = lakescan.catalog("local", warehouse=folder)
     local.create_namespace("db")
     properties = dict(KINDS[kind])
@@ -302,9 +302,10 @@ def new_table(kind: str, partition_by: tuple[str, ...], folder: str) -> None:
 
 
 def follow(steps: list[tuple[Any, ...]], *, changes_modes: bool = False, checks_changes: bool = False) -> None:
-    """Every state equals the model's. With `changes_modes`, statements are merge-on-read and copy-on-write in turn.
+    """Apply the steps to the table and the model, and check that every state equals the model's.
 
-    With `checks_changes`, the changes that the table tells make each state of the one before.
+    With `changes_modes`, statements are merge-on-read and copy-on-write in turn. With `checks_changes`, the table's
+    changes must turn each state into the next.
     """
     model = Model()
     for number, step in enumerate(steps):
@@ -325,7 +326,7 @@ def follow(steps: list[tuple[Any, ...]], *, changes_modes: bool = False, checks_
 
 
 def with_changes(before: list[Row], version: int) -> Counter[Row]:
-    """How often each row is there, by the rows of a version and the changes since."""
+    """Count each row, given the rows of a version and the changes since."""
     found = Counter(before)
     for change in now().changes(start=version).to_arrow().to_pylist():
         is_new = change["_change_type"].lower() in ("insert", "update_postimage")

@@ -1,4 +1,4 @@
-"""Rows change in tables that have columns named as the metadata columns that statements find rows by."""
+"""Row changes in tables whose columns are named like the metadata columns that statements use to find rows."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ CONDITIONS = {
 def test_rows_change_by_each_metadata_column_that_a_scan_has(
     tmp_path: Path, column: str, format_name: str, properties: str
 ) -> None:
-    """A table without the column refuses it by name, before anything is written."""
+    """A table without the column refuses it by name before anything is written."""
     name, condition = created(tmp_path, "v", format_name, properties), CONDITIONS[column]
     table, of_target = lakescan.table(name), condition.replace(column, f"t.{column}")
 

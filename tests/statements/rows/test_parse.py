@@ -25,7 +25,7 @@ from lakescan.statements.syntax.parse import StatementKind, statement_of
 from lakescan.statements.syntax.parse_dml import parse
 from lakescan.statements.syntax.text import Sql, TableName, tokens
 
-# From the documentation of Spark, Delta and Iceberg, and what else Spark's grammar takes.
+# From the documentation of Spark, Delta and Iceberg, and other forms of Spark's grammar.
 TAKEN = [
     "DELETE FROM events WHERE date < '2017-01-01'",
     "DELETE FROM delta.`/tmp/delta/people-10m` WHERE birthDate < '1955-01-01'",
@@ -70,14 +70,14 @@ TAKEN = [
     "TRUNCATE TABLE Student",
     "TRUNCATE TABLE Student PARTITION (age = 10)",
 ]
-# What neither Spark takes nor this.
+# Statements that Spark refuses, too.
 REFUSED = [
     ("DELETE t WHERE a = 1", "expected FROM, not 't'", "t"),
     ("DELETE FROM t WERE a = 1", "expected WHERE, not 'WERE'. Did you mean 'WHERE'?", "WERE"),
-    ("DELETE FROM t x (a) WHERE x.a = 1", "no list of columns", "(a)"),
+    ("DELETE FROM t x (a) WHERE x.a = 1", "an alias cannot have a column list", "(a)"),
     ("DELETE FROM t VERSION AS OF 3", "an earlier state of a table cannot be changed", "VERSION"),
-    ("DELETE FROM t WHERE a = 1, b = 2", "',' cannot be here", ","),
-    ("DELETE FROM t WHERE a = 1 LIMIT 3", "'LIMIT' cannot be here", "LIMIT"),
+    ("DELETE FROM t WHERE a = 1, b = 2", "',' cannot occur within the condition", ","),
+    ("DELETE FROM t WHERE a = 1 LIMIT 3", "'LIMIT' cannot occur within the condition", "LIMIT"),
     ("DELETE FROM t WHERE a = (1", "this '(' is not closed", "("),
     ("DELETE FROM t WHERE a = 1)", "nothing opens this ')'", ")"),
     ("DELETE FROM t WHERE a = 1; DELETE FROM t", "one statement at a time: call sql for each", ";"),
@@ -85,8 +85,8 @@ REFUSED = [
     ("UPDATE t STE a = 1", "Did you mean 'SET'?", "STE"),
     ("UPDATE t SET a", "expected =, and the text ends", ""),
     ("UPDATE t SET a = ", "the value is missing", ""),
-    ("UPDATE t SET a = 1 FROM s WHERE t.a = s.a", "'FROM' cannot be here", "FROM"),
-    ("UPDATE t SET a = 1 AS x", "'AS' cannot be here", "AS"),
+    ("UPDATE t SET a = 1 FROM s WHERE t.a = s.a", "'FROM' cannot occur within the value", "FROM"),
+    ("UPDATE t SET a = 1 AS x", "'AS' cannot occur within the value", "AS"),
     ("MERGE INTO t USNG s ON a = b WHEN MATCHED THEN DELETE", "Did you mean 'USING'?", "USNG"),
     ("MERGE INTO t USING s ON a = b", "expected WHEN MATCHED or WHEN NOT MATCHED", ""),
     ("MERGE INTO t USING s ON a = b WHEN MACHED THEN DELETE", "Did you mean 'MATCHED'?", "MACHED"),
@@ -101,7 +101,11 @@ REFUSED = [
         "must be the last of its kind",
         "WHEN MATCHED AND",
     ),
-    ("MERGE INTO t USING (SELECT 1 AS a) s (x) ON a = b WHEN MATCHED THEN DELETE", "no list of columns", "(x)"),
+    (
+        "MERGE INTO t USING (SELECT 1 AS a) s (x) ON a = b WHEN MATCHED THEN DELETE",
+        "an alias cannot have a column list",
+        "(x)",
+    ),
     ("INSERT t SELECT 1", "expected INTO or OVERWRITE", "t"),
     ("INSERT INOT t SELECT 1", "Did you mean 'INTO'?", "INOT"),
     ("INSERT INTO t x SELECT 1", "not 'x'", "x"),
@@ -121,7 +125,7 @@ def sql(text: str) -> Sql:
 
 
 def plain(value: Any) -> Any:
-    """A statement without places, and its expressions as words."""
+    """Convert a statement to a form without positions, with its expressions as words."""
     match value:
         case Sql():
             return tuple(each.text.upper() for each in tokens(value.text))

@@ -1,4 +1,4 @@
-"""Expressions of statements that change rows: each stands alone, and messages show it as it was written."""
+"""Expressions of statements that change rows: each is parsed on its own, and messages quote it as written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def merge(on: str = "t.id = s.id") -> Any:
 @pytest.mark.parametrize(
     ("where", "wrong"),
     [
-        ("id = 1) OR (1 = 1", "this parenthesis closes none (line 1, column 7)"),
+        ("id = 1) OR (1 = 1", "nothing opens this ')' (line 1, column 7)"),
         ("abs(id) = (1", "this parenthesis is not closed (line 1, column 11)"),
         ("", "an expression is empty"),
         ("-- all", "an expression is empty"),
@@ -73,7 +73,7 @@ def test_parentheses_in_texts_and_comments_count_not(table: lakescan.Table) -> N
             ),
             "\n(SELECT nope AS id)\n        ^^^^",
         ),
-        (lambda: now().update({"part": "max(part)"}), "aggregate functions cannot stand in a statement"),
+        (lambda: now().update({"part": "max(part)"}), "aggregate functions cannot be used in a statement"),
     ],
 )
 def test_messages_show_what_was_written(table: lakescan.Table, change: Any, shown: str) -> None:
@@ -85,10 +85,10 @@ def test_messages_show_what_was_written(table: lakescan.Table, change: Any, show
 
 
 def test_clauses_read_rows_that_are_there(table: lakescan.Table) -> None:
-    """Spark knows no column of the other side there; here it would be null."""
-    with pytest.raises(InvalidStatement, match="rows that are not matched has no row of t"):
+    """In Spark, columns of the other side cannot be resolved there; here they would be null."""
+    with pytest.raises(InvalidStatement, match="rows that are not matched cannot read columns of t"):
         merge().when_not_matched_insert({"id": "s.id", "part": "t.part"}).execute()
-    with pytest.raises(InvalidStatement, match="rows that are not matched by source has no row of s"):
+    with pytest.raises(InvalidStatement, match="rows that are not matched by source cannot read columns of s"):
         merge().when_not_matched_by_source_delete("s.id IS NULL").execute()
     assert pairs() == [(1, "a"), (2, "b")]
 

@@ -1,4 +1,4 @@
-"""Keys of upserts are compared as their columns store them: no upsert makes a second row with an existing key."""
+"""Upsert keys are compared in stored form, so that no upsert adds a second row with an existing key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Structs whose members are not those of the column: what each write does with missing and new ones."""
+"""Structs whose members differ from the column's: how each write treats missing and new members."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def arrow_type(shape: str, inner: pa.DataType) -> pa.DataType:
 
 
 def source(shape: str, value: dict[str, int], *ids: int) -> pa.Table:
-    """Rows with `id` and a column `v`, whose structs have the members of `value`."""
+    """Return rows with `id` and a column `v` whose structs have the members of `value`."""
     kind = arrow_type(shape, pa.struct([(name, I32) for name in value]))
     return pa.table({"id": pa.array(ids, I32), "v": pa.array([SHAPES[shape][1](value)] * len(ids), kind)})
 

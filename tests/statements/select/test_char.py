@@ -17,7 +17,7 @@ def char(text: str) -> dict[str, str]:
 
 
 def made(folder: Path, *, has_vectors: bool = False) -> lakescan.Table:
-    """Rows 1 and 2; `c` and `d` have the same text in row 1."""
+    """Make rows 1 and 2; `c` and `d` have the same text in row 1."""
     columns = {"id": "integer", "c": "string", "d": "string", "v": "string", "s": "string"}
     types = {"c": char("char(5)"), "d": char("char(8)"), "v": char("varchar(5)")}
     table = table_of(folder, columns, types)
@@ -49,7 +49,7 @@ def made(folder: Path, *, has_vectors: bool = False) -> lakescan.Table:
         ("c = d", [1]),
         ("c < d", [2]),
         ("c IN (d)", [1]),
-        # Beside other texts, CHAR is a text with spaces at its end.
+        # Compared with other texts, CHAR is a text with trailing spaces.
         ("c = v", []),
         ("c = s", []),
         ("d = s", []),
@@ -83,7 +83,7 @@ def test_char_is_compared_as_in_spark(tmp_path: Path, condition: str, ids: list[
     ],
 )
 def test_filters_compare_char_as_queries_do(tmp_path: Path, condition: str, ids: list[int]) -> None:
-    """BETWEEN, and lists with a null, have texts compared with the padding."""
+    """Texts in BETWEEN, and in lists with a null, are compared with the padding."""
     table = made(tmp_path)
     query = lakescan.sql(f"SELECT id FROM ch WHERE {condition} ORDER BY id", ch=table).to_arrow()
     found = table.scan().where(condition).to_arrow().sort_by("id")
@@ -127,7 +127,7 @@ def test_statements_find_rows_by_char(tmp_path: Path, has_vectors: bool) -> None
 
 
 def spread(folder: Path, *files: list[str | None]) -> lakescan.Table:
-    """A file for each list of texts in a column `c` of CHAR(3)."""
+    """Make one file for each list of texts in a column `c` of CHAR(3)."""
     table = table_of(folder, {"id": "integer", "c": "string"}, {"c": char("char(3)")})
     for texts in files:
         table.append(pa.table({"id": pa.array(range(len(texts)), pa.int32()), "c": pa.array(texts, pa.string())}))
@@ -139,7 +139,7 @@ def spread(folder: Path, *files: list[str | None]) -> lakescan.Table:
     [
         ("c = 'NO'", 1),
         ("'NO ' = c", 1),
-        ("c <=> 'SE     '", 3),  # longer than the column: not told by files
+        ("c <=> 'SE     '", 3),  # longer than the column: files have no information on it
         ("c IN ('NO', 'SE')", 2),
         ("c IN ('NO', NULL)", 1),
         ("x.c = 'NO' AND x.id = 0", 1),
@@ -174,7 +174,7 @@ def test_bounds_of_char_hold_for_padded_texts_with_any_characters(tmp_path: Path
 
 
 def test_chars_within_columns_are_read_with_their_padding_and_compared_with_it(tmp_path: Path) -> None:
-    """As in Spark: only columns of CHAR(n) are compared without regard to the padding."""
+    """As in Spark, the padding is ignored only in comparisons of top-level CHAR(n) columns."""
     member = {"name": "c", "type": "string", "nullable": True, "metadata": {}}
     texts = {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
     columns = {
@@ -182,7 +182,7 @@ def test_chars_within_columns_are_read_with_their_padding_and_compared_with_it(t
         "l": {"type": "array", "elementType": "string", "containsNull": True},
         "m": texts,
     }
-    made = table_of(tmp_path, columns, {})  # files have the texts as they are
+    made = table_of(tmp_path, columns, {})  # files have the texts without padding
     made.append(pa.table({"s": [{"c": "n"}], "l": [["n"]], "m": pa.array([[("k", "n")]], pa.map_("string", "string"))}))
     log = tmp_path / "_delta_log" / f"{0:020d}.json"
     commit = [json.loads(line) for line in log.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""Columns of results have the names that Spark 4.3 gives them, where a statement gives none."""
+"""Result columns have Spark 4.3's names if a statement gives none."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tests.statements.select.recorded import NAMED, recorded
 from tests.support import own_catalog
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
-# What the parser of statements in this process does not read yet, or reads as something else.
+# Statements that the in-process parser does not support yet, or reads differently.
 UNREAD = ("i >>> 1", "PLACING", "dateadd(DAY", "date_add(MONTH", "timestampadd(HOUR", "DISTINCT *")
-# Which have another name: intervals of several units, and functions to which Spark adds arguments.
+# Statements with another name: intervals of several units, and functions to which Spark adds arguments.
 UNREAD += ("INTERVAL 1 HOUR 30 MINUTES", "INTERVAL 1 YEAR 2 MONTHS", "raise_error('x')", "lpad(bin, 5)")
 NAMES = [(text, names) for text, names in recorded("column_names") if not any(each in text for each in UNREAD)]
 
 
 def _names(text: str) -> list[str] | None:
-    """The names of a result; None for a statement with a function that is not evaluated in this process."""
+    """Return the names of a result; None for a statement with a function that is not supported in process."""
     try:
         return lakescan.sql(text, t=NAMED).schema.names
     except UnsupportedFeature:

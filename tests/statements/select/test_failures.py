@@ -1,4 +1,4 @@
-"""Values on which a statement fails in this process: what is wrong with them, in plain words; nothing is changed."""
+"""Values on which an in-process statement fails: the message describes the problem plainly, and nothing is changed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Functions have Spark's answers to the examples of Spark's own documentation, or are refused by name.
+"""Functions return Spark's answers to the examples of Spark's documentation, or are refused by name.
 
-`function_examples.json` is written by `scripts/spark_function_examples.py`, from Spark 4.3.
+`scripts/spark_function_examples.py` writes `function_examples.json` from Spark 4.3.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ VOLATILE = re.compile(
     r"|mode\(col, false\)|sortKeys|agg\(DISTINCT",
     re.IGNORECASE,
 )
-# How many examples of how many have Spark's answer; the others are refused by name. Raise it with each new function.
+# Examples with Spark's answer, and all examples; the others are refused by name. Raise it with each new function.
 LEAST_ANSWERED = 780
 _PLAIN = {
     pa.int8(): "tinyint",
@@ -54,7 +54,7 @@ def _name(kind: pa.DataType) -> str:
 
 
 def _are_same(ours: str, sparks: str) -> bool:
-    """Whether two values are the same; doubles may differ in their last digits, as those of Java and of C do."""
+    """Return whether two values are equal; doubles may differ in their last digits, as between Java and C."""
     if ours == sparks:
         return True
     try:
@@ -77,7 +77,7 @@ def _answers() -> list[tuple[dict[str, Any], Any]]:
 
 @pytest.fixture(scope="module")
 def answers() -> list[tuple[dict[str, Any], Any]]:
-    """Each example with the answer of SQL in this process, or its error."""
+    """Return each example with the answer of in-process SQL, or its error."""
     return _answers()
 
 

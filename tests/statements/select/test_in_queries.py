@@ -1,4 +1,4 @@
-"""`IN (SELECT ...)` with nulls in this process has the answers of Spark 4.3, wherever it stands."""
+"""`IN (SELECT ...)` with nulls returns Spark 4.3's answers in process, wherever it occurs."""
 
 from __future__ import annotations
 

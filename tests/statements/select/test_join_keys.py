@@ -1,4 +1,4 @@
-"""Pruning by the keys of joins: the values of a small side decide which files of the other side are read."""
+"""Pruning by join keys: the values of a small side select the files of the other side."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WHOLE = {"sales": _SALES, "items": _ITEMS, "calendar": _CALENDAR, "makers": _MA
 
 
 def _lake(kind: str, folder: Path) -> str:
-    """A namespace with sales in four files by shop; on Iceberg by months and by buckets of items, too."""
+    """Make a namespace with sales in four files by shop; on Iceberg also by months and by buckets of items."""
     name = f"keys_{kind}"
     catalog = lakescan.catalog(name, warehouse=str(folder))
     catalog.create_namespace("db")
@@ -64,13 +64,13 @@ def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def files_read(query: lakescan.Query) -> list[int]:
-    """The number of files of each table, in the order of the text."""
+    """Return the number of files read from each table, in the order of the query's text."""
     scans = sorted(query._found.scans.items(), key=lambda each: each[0].start)
     return [len(spec.plan().table) for _, spec in scans]
 
 
 def same_rows(lake: str, text: str) -> None:
-    """A statement has the rows that it has over the same rows as plain frames."""
+    """Check that a statement returns the same rows over the tables as over plain frames."""
     found = lakescan.sql(text.format(db=lake)).to_arrow().to_pylist()
     plain = lakescan.sql(text.replace("{db}.", ""), **_WHOLE | {"bucketed": _SALES, "monthly": _SALES})
     assert sorted(map(str, found)) == sorted(map(str, plain.to_arrow().to_pylist()))
@@ -118,7 +118,7 @@ def test_a_filter_reaches_the_last_of_a_chain_of_tables(iceberg: str) -> None:
         "WHERE b.item = i.item AND i.maker = m.maker AND m.name = 'A' AND i.kind = 'toy'"
     )
     query = lakescan.sql(text.format(db=iceberg))
-    assert query.to_arrow().num_rows == 0  # the toys 3 and 5 are of the makers D and B
+    assert query.to_arrow().num_rows == 0  # the makers of the toys 3 and 5 are D and B
     assert files_read(query)[0] == 0
     assert "item among the 0 values of i.item" in query.explain()
 

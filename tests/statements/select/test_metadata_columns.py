@@ -1,4 +1,4 @@
-"""Metadata columns in SQL in this process: by their names, as Spark has them, and not by `*`."""
+"""Metadata columns in in-process SQL: selected by name, as in Spark, and not by `*`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL over columns and members of structs whose names differ only in case, which DuckDB takes for one."""
+"""SQL over columns and struct members whose names differ only in case, which DuckDB treats as the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL in this process has microseconds, as on Spark: nanoseconds are read exactly, or refused by name."""
+"""In-process SQL has microseconds, as on Spark: nanoseconds are converted exactly, or refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that DuckDB reads itself: the same rows as through Arrow, and all others through Arrow."""
+"""Files that DuckDB reads itself give the same rows as through Arrow; all other files are read through Arrow."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ROWS = pa.table(
 
 
 def table(folder: Path, rows: pa.Table, kind: str, **arguments: object) -> lakescan.Table:
-    """A table of one or more files."""
+    """Make a table of one or more files."""
     name = f"native_{kind}"
     catalog = lakescan.catalog(name, warehouse=str(folder / "lake"))
     catalog.create_namespace("db", exist_ok=True)
@@ -49,7 +49,7 @@ def by_sql(found: lakescan.Table, where: str = "true") -> list[dict[str, object]
 
 
 def others(found: lakescan.Table) -> list[bool] | None:
-    """Which files are read through Arrow; None for all."""
+    """Return, for each file, whether it is read through Arrow; None if all are."""
     native = native_files(found.scan().spec)
     return None if native is None else native[1].others.to_pylist()
 
@@ -137,7 +137,7 @@ def test_decimals_in_split_bytes_are_read_through_arrow(tmp_path: Path) -> None:
 
 
 def test_files_of_deltalake_have_the_rows_that_arrow_reads(tmp_path: Path) -> None:
-    """Its writer shortens the bounds of long texts."""
+    """deltalake's writer shortens the bounds of long texts."""
     long = "x" * 100
     rows = pa.table({"id": [1, 2, 3], "name": [f"{long}a", f"{long}b", None]})
     deltalake.write_deltalake(tmp_path / "t", rows)

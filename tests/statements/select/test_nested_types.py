@@ -1,4 +1,4 @@
-"""Lists, maps and structs whose types have to be found: empty ones, nulls inside, casts; as Spark finds them."""
+"""Lists, maps and structs with inferred types: empty ones, nulls inside, casts; inferred as by Spark."""
 
 from __future__ import annotations
 

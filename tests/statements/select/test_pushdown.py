@@ -1,4 +1,4 @@
-"""What of a statement reaches the scan of each table."""
+"""The conditions, columns and limits of a statement that reach the scan of each table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SCHEMAS = {"a": _A, "b": _B}
 
 
 def pushed(text: str) -> list[Pushdown]:
-    """What goes into the scans of the tables a and b, in the order of the text."""
+    """Return the pushdown of the tables a and b, in the order of the text."""
     tree = parse_tree(text)
     found = [each for each in occurrences(tree, text) if each.names[-1] in _SCHEMAS]
     result = find_pushdowns(tree, {each: _SCHEMAS[each.names[-1]] for each in found}, {}, QuerySettings())
@@ -54,7 +54,7 @@ def test_conditions_reach_the_table_that_they_are_about(text: str, expected: lis
 
 
 def _loose(texts: list[str]) -> list[set[str]]:
-    """The parts of conjunctions: planning may add tests for nulls, which change nothing."""
+    """Split conjunctions into parts: planning may add null tests, which change nothing."""
     return [{part for part in text.strip("()").split(" and ") if "is not null" not in part} for text in texts]
 
 

@@ -1,4 +1,4 @@
-"""Law: a statement over what its scans return has the rows that it has over the whole tables."""
+"""Law: a statement over the results of its scans returns the same rows as over the whole tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _tables = st.lists(st.tuples(*[_values] * 3), max_size=8).map(
 
 
 def _conditions(names: list[str]) -> st.SearchStrategy[str]:
-    """Conditions on the columns of sources, by their names."""
+    """Draw conditions on the columns of sources, by name."""
     column = st.builds("{}.{}".format, st.sampled_from(names), st.sampled_from(_COLUMNS))
     simple = st.one_of(
         st.builds("{} {} {}".format, column, st.sampled_from(["=", "<", ">=", "<>", "<=>"]), st.integers(0, 3)),
@@ -57,7 +57,7 @@ def _conditions(names: list[str]) -> st.SearchStrategy[str]:
 
 @st.composite
 def _sources(draw: st.DrawFn, depth: int) -> str:
-    """Something in a FROM with the columns k, v and w."""
+    """Draw a FROM item with the columns k, v and w."""
     kind = draw(st.sampled_from(["table"] * 3 + ["query", "union", "group", "distinct", "limited"] * (depth > 0)))
     if kind == "table":
         return draw(st.sampled_from(_NAMES))
@@ -76,7 +76,7 @@ def _sources(draw: st.DrawFn, depth: int) -> str:
 
 @st.composite
 def _links(draw: st.DrawFn, names: list[str], name: str) -> str:
-    """What joins a source to those before it: any condition, or equal columns."""
+    """Draw a join condition with earlier sources: any condition, or equal columns."""
     kind = draw(st.sampled_from(["any", "equal", "both", "using"]))
     column, other = (draw(st.sampled_from(_COLUMNS)) for _ in range(2))
     if kind == "using" and len(names) == 1:
@@ -87,7 +87,7 @@ def _links(draw: st.DrawFn, names: list[str], name: str) -> str:
 
 
 def _subqueries() -> st.SearchStrategy[str]:
-    """Conditions on s0 with subqueries, correlated or not."""
+    """Draw conditions on s0 with subqueries, correlated or not."""
     column = st.sampled_from(_COLUMNS)
     inner = st.builds("FROM c AS c0 WHERE c0.{} = s0.{} AND c0.w < {}".format, column, column, st.integers(0, 3))
     return st.one_of(
@@ -112,7 +112,7 @@ READERS = (
 
 @st.composite
 def queries(draw: st.DrawFn, depth: int = 2) -> str:
-    """A query with the columns k, v and w."""
+    """Draw a query with the columns k, v and w."""
     text, names = f"{draw(_sources(depth))} AS s0", ["s0"]
     for n in range(1, draw(st.integers(1, 3))):
         name = f"s{n}"
@@ -130,14 +130,14 @@ def queries(draw: st.DrawFn, depth: int = 2) -> str:
 
 
 def _narrowed(rows: pa.Table, pushed: Pushdown) -> pa.Table:
-    """The rows of a scan's condition."""
+    """Return the rows that satisfy a scan's condition."""
     batch = rows.combine_chunks()
     mask = matching_rows(bind(pushed.predicate, _SCHEMA), column_getter(batch, _SCHEMA), batch.num_rows)
     return batch.filter(mask)
 
 
 def _among(rows: dict[Occurrence, pa.Table], each: Occurrence, pushed: Pushdown) -> pa.Table:
-    """The rows of a scan that have keys of the scans that it is joined with."""
+    """Return the rows of a scan that have keys of the scans that it is joined with."""
     found = rows[each]
     for (column,), among in pushed.among:
         keys = pa.concat_arrays([rows[v.occurrence][v.path[0]].combine_chunks() for v in among]).drop_null()

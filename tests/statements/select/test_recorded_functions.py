@@ -1,4 +1,4 @@
-"""Functions of SQL in this process have the results of Spark 4.3."""
+"""Functions of in-process SQL return the results of Spark 4.3."""
 
 from __future__ import annotations
 

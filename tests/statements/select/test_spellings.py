@@ -1,4 +1,4 @@
-"""Words of Spark that sqlglot does not read: `TABLE t`, `IDENTIFIER('t')`, and what is said without sqlglot."""
+"""Spark syntax that sqlglot does not parse: `TABLE t`, `IDENTIFIER('t')`, and errors without sqlglot."""
 
 from __future__ import annotations
 

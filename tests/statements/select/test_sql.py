@@ -1,4 +1,4 @@
-"""SQL in this process: `lakescan.sql`."""
+"""SQL in process: `lakescan.sql`."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ def test_a_value_that_fails_after_the_first_rows_is_told_as_any_other(how: str) 
 
 @pytest.mark.parametrize("args", [5, "a", {1}])
 def test_values_of_parameters_are_a_dictionary_or_a_list(args: object) -> None:
-    with pytest.raises(InvalidOption, match="a dictionary of the values of :name, or a list of those of"):
+    with pytest.raises(InvalidOption, match="a dictionary with values for :name, or a list with values for"):
         rows("SELECT ?", args)
 
 

@@ -1,4 +1,4 @@
-"""`table_changes(...)` in SQL: what `Table.changes` gives, by the arguments of Delta's function."""
+"""`table_changes(...)` in SQL returns the rows of `Table.changes`, with the arguments of Delta's function."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ TABLES = ("feed.db.delta", "feed.db.iceberg")
 
 @pytest.fixture(scope="module", autouse=True)
 def _feed(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The catalog `feed` with a Delta and an Iceberg table of the same history.
+    """Make the catalog `feed` with a Delta and an Iceberg table of the same history.
 
-    The first commit with rows adds six of them, the next removes one and moves another to a new file, the last adds
-    two. `states(table)` are the three commits.
+    The first commit with rows adds six, the next removes one and moves another to a new file, the last adds two.
+    `states(table)` returns the three commits.
     """
     make_feed(str(tmp_path_factory.mktemp("lake")), "feed")
 
@@ -49,7 +49,7 @@ def _no_namespace() -> Iterator[None]:
 
 
 def states(table: str) -> list[int]:
-    """The commits that changed rows, by their ids."""
+    """Return the ids of the commits that changed rows."""
     history = lakescan.table(table).history()
     return history["version" if table.endswith("delta") else "snapshot_id"].to_pylist()[-3:]
 
@@ -82,7 +82,7 @@ def test_a_range_of_iceberg_has_the_net_changes_with_their_snapshots() -> None:
     assert found.schema.names == ["id", "country", "_change_type", "_change_ordinal", "_commit_snapshot_id"]
     expected = lakescan.table("feed.db.iceberg").changes(start=first).to_arrow()
     assert Counter(map(str, found.to_pylist())) == Counter(map(str, expected.to_pylist()))
-    assert found.num_rows == 3  # the row that was only moved is none
+    assert found.num_rows == 3  # the row that was only moved is no change
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -189,7 +189,7 @@ def _call(arguments: str) -> str:
     [
         (_call("'feed.db.delta'"), InvalidStatement, "takes a table, a start and perhaps an end"),
         (_call("'feed.db.delta', 1, 2, 3"), InvalidStatement, "takes a table, a start and perhaps an end"),
-        (_call("1, 1"), InvalidStatement, "takes the name of a table as text, not 1"),
+        (_call("1, 1"), InvalidStatement, "takes the name of a table as a string, not 1"),
         (_call("'feed.db.delta', NULL"), InvalidStatement, "takes a version or a time, not NULL"),
         (_call("'feed.db.delta', :gone"), InvalidStatement, "parameter :gone has no value"),
         (_call("'feed.db.delta', -1"), InvalidStatement, "takes a version or a time, not -1"),
@@ -204,7 +204,7 @@ def _call(arguments: str) -> str:
         (_call("'feed.db.delto', 1"), NoSuchTable, "Did you mean 'delta'"),
         (_call("'feed.db.delta.history', 1"), InvalidStatement, "'history' has no changes"),
         (_call("'rows', 1"), InvalidStatement, "rows is a frame"),
-        (_call("'feed.db.iceberg.branch_main', 1"), InvalidOption, "of a whole table"),
+        (_call("'feed.db.iceberg.branch_main', 1"), InvalidOption, "takes a whole table"),
     ],
 )
 def test_wrong_arguments_are_told_with_their_place(text: str, error: type[Exception], message: str) -> None:

@@ -27,7 +27,7 @@ FIRST = [
 
 @pytest.fixture
 def first(local: lakescan.Catalog) -> int:
-    """The id of the first of two snapshots of `local.db.t`, each with one row more."""
+    """Return the id of the first of two snapshots of `local.db.t`, each of which adds one row."""
     table = local.create_table("db.t", "id INT, v INT")
     table.append(pa.table({"id": [1], "v": [1]}))
     found = lakescan.table("local.db.t").snapshot_id
@@ -64,8 +64,8 @@ def test_an_unknown_option_is_refused_with_the_nearest(first: int, clause: str) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SELECT /*+ OPTIONS('snapshot-id'='1') */ * FROM local.db.t", "OPTIONS belongs behind the name of a table"),
-        ("SELECT * FROM local.db.t x /*+ OPTIONS('snapshot-id'='1') */", "OPTIONS belongs behind the name of a table"),
+        ("SELECT /*+ OPTIONS('snapshot-id'='1') */ * FROM local.db.t", "OPTIONS must follow the name of a table"),
+        ("SELECT * FROM local.db.t x /*+ OPTIONS('snapshot-id'='1') */", "OPTIONS must follow the name of a table"),
         ("SELECT * FROM local.db.t WITH ()", "options are written"),
         ("SELECT * FROM local.db.t WITH (a = 1 + 1)", "options are written"),
         ("SELECT * FROM local.db.t WITH (a = 1, a = 2)", "the option 'a' is given twice"),

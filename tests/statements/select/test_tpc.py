@@ -1,4 +1,4 @@
-"""TPC-H's queries and TPC-DS's first thirty in this process: which run, and which files their scans plan."""
+"""TPC-H's queries and TPC-DS's first thirty in process: which of them run, and which files their scans plan."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import lakescan
 from tests.support.tpc import QUERIES, assert_same, data, rows_unless_refused, tables, using
 
 pytestmark = pytest.mark.slow
-# The queries that are refused in this process. The set only ever shrinks.
+# The queries that are refused in process. The set only shrinks.
 REFUSED: set[tuple[str, int]] = set()
-# What one would write for the scans of TPC-H's queries, by number and table.
+# The best filters for the scans of TPC-H's queries, by number and table.
 BY_HAND = {
     1: {"lineitem": "l_shipdate <= '1998-09-02'"},
     3: {
@@ -57,7 +57,7 @@ def test_rows_are_those_of_duckdb_over_parquet(warehouse: Path, name: str, numbe
         for table, file in data(name).tables.items():
             connection.execute(f"CREATE VIEW {table} AS SELECT * FROM '{file}'")
         expected = connection.execute(data(name).texts[number]).fetchall()
-    # The engines order nulls otherwise, and averages of decimals are doubles there.
+    # The engines order nulls differently, and averages of decimals are doubles in DuckDB.
     assert_same(found, expected, (), tolerance=1e-5)
 
 

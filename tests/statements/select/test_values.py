@@ -1,4 +1,4 @@
-"""Values in SQL in this process: a text, or another odd value, has the answer that it has in Spark."""
+"""Values in in-process SQL: texts and other unusual values give Spark's answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dates and timestamps of any year are computed with in this process, as Spark 4.3 does."""
+"""In-process SQL computes with dates and timestamps of any year, as Spark 4.3 does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts are split at the semicolons that end statements, and at no others."""
+"""Scripts are split only at semicolons that end statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements about tables, namespaces and views, as the grammar reads them."""
+"""Parsing of statements about tables, namespaces and views."""
 
 from __future__ import annotations
 
@@ -187,11 +187,11 @@ def test_what_is_shown(text: str, what: ShowKind) -> None:
         ("ALTER TABLE t ADD COLUM x INT", "not 'COLUM'. Did you mean 'COLUMN'"),
         ("ALTER TABLE t FOO", "expected ADD, ALTER, CHANGE"),
         ("ALTER TABLE t ALTER COLUMN a", "expected TYPE, COMMENT"),
-        ("CREATE TABLE t (a INT) COMMENT 'x' COMMENT 'y'", "COMMENT is there twice"),
+        ("CREATE TABLE t (a INT) COMMENT 'x' COMMENT 'y'", "COMMENT occurs twice"),
         ("CREATE OR REPLACE TABLE IF NOT EXISTS t (a INT)", "exclude each other"),
         ("CREATE TABLE t (a INT) TBLPROPERTIES ('a' = 'b', 'a' = 'c')", "the property 'a' is set twice"),
         ("CREATE TABLE t (a INT) TBLPROPERTIES ('a' = -)", "expected the value of 'a', not"),
-        ("CALL c.system.f(a => 1, 2)", "values by position come before those by name"),
+        ("CALL c.system.f(a => 1, 2)", "positional arguments come before named arguments"),
         ("CALL c.system.f(a => 1, A => 2)", "the parameter 'a' is given twice"),
         ("CALL c.system.f(1 + 2)", "1 \\+ 2 is not a constant"),
         ("CALL c.system.f(:p)", "the parameter :p has no value"),

@@ -1,4 +1,4 @@
-"""Types and columns in SQL: Spark's, Flink's and Iceberg's words."""
+"""Types and columns in SQL, in Spark's, Flink's and Iceberg's syntax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CALL of procedures, and Delta's commands, by SQL."""
+"""CALL of procedures, and Delta's commands, in SQL."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_commands_of_delta_take_filters_on_partitions_alone(tmp_path: Path, comm
 
 
 def test_commands_of_delta_take_no_filter_without_partitions(events: str) -> None:
-    with pytest.raises(lakescan.InvalidStatement, match=r"'id', .* and the table has none"):
+    with pytest.raises(lakescan.InvalidStatement, match=r"'id', .* Partition columns: none"):
         lakescan.sql(f"OPTIMIZE delta.`{events}` WHERE id = 1")
     lakescan.sql(f"ALTER TABLE delta.`{events}` CLUSTER BY (k)")
     with pytest.raises(lakescan.InvalidStatement, match="clustered by k: leave WHERE out"):

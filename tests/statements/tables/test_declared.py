@@ -1,4 +1,4 @@
-"""CREATE TABLE with all that Delta declares: defaults, generated columns, identities, lengths, checks, clustering."""
+"""CREATE TABLE with Delta's declarations: defaults, generated columns, identities, lengths, checks, clustering."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def actions(table: lakescan.Table, version: int = 0) -> dict[str, Any]:
 
 
 def declared(table: lakescan.Table, version: int = 0) -> tuple[Any, ...]:
-    """What a version says of the table, without what is random."""
+    """Return a version's description of the table without its random parts."""
     found = actions(table, version)
     schema = json.loads(found["metaData"]["schemaString"])
     return schema, found["metaData"]["configuration"], found["protocol"], found.get("domainMetadata")

@@ -1,4 +1,4 @@
-"""The page of SQL is what the grammar takes."""
+"""The SQL reference page matches the grammar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Branches and tags by SQL."""
+"""Branches and tags in SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is misspelled is not run as something else: messages underline the place, and name what was meant."""
+"""Misspelled statements do not run as other statements: messages underline the place and suggest the intended word."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def orders(request: pytest.FixtureRequest, lake: lakescan.Catalog) -> lakescan.T
 def test_a_misspelled_change_of_a_column_does_not_rename_it(
     orders: lakescan.Table, clause: str, meant: str, underlined: str
 ) -> None:
-    """Only CHANGE has Hive's form, with two names; a word behind ALTER COLUMN name is an action."""
+    """Only CHANGE has Hive's form with two names; a word after ALTER COLUMN name is an action."""
     with pytest.raises(InvalidStatement, match=f"Did you mean {meant}") as error:
         lakescan.sql(f"ALTER TABLE lake.shop.orders ALTER COLUMN {clause}")
     text, marks = str(error.value).splitlines()[-2:]
@@ -68,7 +68,7 @@ def test_an_unknown_statement_names_the_one_that_is_spelled_alike(text: str, mea
 
 @pytest.mark.parametrize("text", ["", "-- nothing", " ; "])
 def test_a_text_without_a_statement_says_so(text: str) -> None:
-    with pytest.raises(InvalidStatement, match="no statement"):
+    with pytest.raises(InvalidStatement, match="a text without a statement"):
         lakescan.sql(text)
 
 

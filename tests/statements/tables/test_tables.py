@@ -1,4 +1,4 @@
-"""Tables made, renamed, dropped and looked at by SQL, in this process."""
+"""Tables created, renamed, dropped and described by in-process SQL."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_if_not_exists_keeps_a_table_that_another_makes_meanwhile(lake: lakescan
 
 
 def test_replace_needs_a_table_that_is_there(lake: lakescan.Catalog) -> None:
-    with pytest.raises(lakescan.NoSuchTable, match="CREATE OR REPLACE TABLE makes it"):
+    with pytest.raises(lakescan.NoSuchTable, match="CREATE OR REPLACE TABLE creates it"):
         lakescan.sql("REPLACE TABLE lake.shop.t (id INT)")
 
 
@@ -97,15 +97,13 @@ def test_short_names_mean_the_namespace_of_use(lake: lakescan.Catalog) -> None:
         lakescan.sql("DROP TABLE u")
         assert rows("SHOW TABLES") == []
 
-    copy_context().run(statements)  # other tests have no namespace of USE
+    copy_context().run(statements)  # other tests must not see the namespace set by USE
 
 
 def test_short_names_need_a_namespace_where_use_named_a_catalog_alone(lake: lakescan.Catalog) -> None:
     def statements() -> None:
         lakescan.sql("USE lake")
-        with pytest.raises(
-            lakescan.InvalidStatement, match="needs a namespace, and USE named the catalog 'lake' alone"
-        ):
+        with pytest.raises(lakescan.InvalidStatement, match="needs a namespace, and USE set only the catalog 'lake'"):
             lakescan.sql("CREATE TABLE t (id INT)")
         lakescan.sql("USE SCHEMA shop")
         assert rows("SHOW CURRENT NAMESPACE") == [{"catalog": "lake", "namespace": "shop"}]
@@ -117,7 +115,7 @@ def test_short_names_need_a_namespace_where_use_named_a_catalog_alone(lake: lake
 def test_use_schema_names_a_namespace_and_never_a_catalog(lake: lakescan.Catalog, tmp_path: Path, word: str) -> None:
     def statements() -> None:
         lakescan.catalog("shop", warehouse=tmp_path / "another").create_namespace("shop")
-        with pytest.raises(lakescan.NoSuchCatalog, match="a namespace of the current catalog here, and there is none"):
+        with pytest.raises(lakescan.NoSuchCatalog, match="needs a current catalog, and none is set"):
             lakescan.sql(f"USE {word} shop")
         lakescan.sql("USE lake")
         lakescan.sql(f"USE {word} shop")
@@ -187,7 +185,7 @@ def test_namespaces_are_made_described_and_dropped(lake: lakescan.Catalog) -> No
 @pytest.mark.parametrize(
     ("statement", "error", "message"),
     [
-        ("SHOW TABLES", lakescan.InvalidStatement, "choose one before by USE"),
+        ("SHOW TABLES", lakescan.InvalidStatement, "no namespace is given"),
         ("SHOW TABLES IN lake", lakescan.InvalidStatement, "name a namespace of it"),
         ("SHOW TABLES IN laek.shop", lakescan.NoSuchCatalog, "Did you mean 'lake'"),
         ("DESCRIBE lake.shop.ordres", lakescan.NoSuchTable, "has no table"),
@@ -345,7 +343,7 @@ def test_a_catalog_is_made_known_by_its_properties(tmp_path: Path) -> None:
     lakescan.sql("CREATE NAMESPACE made_by_sql.shop")
     assert rows("SHOW NAMESPACES IN made_by_sql") == [{"namespace": "shop"}]
     lakescan.sql("CREATE CATALOG IF NOT EXISTS made_by_sql WITH ('warehouse' = 'elsewhere')")
-    with pytest.raises(lakescan.InvalidOption, match="is known already"):
+    with pytest.raises(lakescan.InvalidOption, match="exists already"):
         lakescan.sql("CREATE CATALOG made_by_sql WITH ('warehouse' = 'elsewhere')")
     with pytest.raises(lakescan.UnsupportedFeature, match="hadoop"):
         lakescan.sql("CREATE CATALOG other WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop')")
@@ -366,7 +364,7 @@ def test_partitions_are_shown_by_their_values(lake: lakescan.Catalog, format: st
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
 def test_partitions_are_found_by_the_new_name_of_their_column(lake: lakescan.Catalog, format: str) -> None:
-    """And by the name of the partition field, which Iceberg keeps."""
+    """Also by the name of the partition field, which Iceberg keeps."""
     mapped = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')" if format == "delta" else ""
     lakescan.sql(f"CREATE TABLE lake.shop.t (id INT, old STRING) USING {format} PARTITIONED BY (old) {mapped}")
     lakescan.sql("INSERT INTO lake.shop.t VALUES (1, 'x'), (2, 'y'), (3, NULL)")
@@ -390,7 +388,7 @@ def test_external_tables_have_a_location(lake: lakescan.Catalog, tmp_path: Path)
 
 
 def test_cascade_drops_the_tables_of_its_namespace_alone(lake: lakescan.Catalog) -> None:
-    """The name `a.b` of a table is not the table b of the namespace a."""
+    """A table named `a.b` is not the table b of the namespace a."""
     lake.create_namespace("shop.a")
     for name in ("shop.a.b", "shop.`a.b`", "shop.`x y`"):
         lake.create_table(name, "id INT")

@@ -1,4 +1,4 @@
-"""Views by SQL: CREATE, ALTER, DROP, SHOW and DESCRIBE."""
+"""Views in SQL: CREATE, ALTER, DROP, SHOW and DESCRIBE."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_view_is_altered(lake: lakescan.Catalog) -> None:
     assert (found.comment, found.properties.get("a"), found.properties["b"]) == ("first", None, "2")
     assert rows("SELECT m FROM lake.shop.w") == [("two",)]
     with pytest.raises(lakescan.NoSuchTable):
-        lakescan.sql("ALTER VIEW lake.shop.v AS SELECT 1 AS n")  # ALTER makes none
+        lakescan.sql("ALTER VIEW lake.shop.v AS SELECT 1 AS n")  # ALTER does not create a view
 
 
 def test_statements_of_tables_do_not_take_views(lake: lakescan.Catalog) -> None:
@@ -137,7 +137,7 @@ def test_statements_of_views_do_not_take_tables(lake: lakescan.Catalog) -> None:
 
 
 def test_a_view_reads_nothing_that_a_session_alone_has(lake: lakescan.Catalog) -> None:
-    with pytest.raises(lakescan.UnsupportedFeature, match="'frame', which this session alone has"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="'frame', which exists only in this session"):
         lakescan.sql("CREATE VIEW lake.shop.v AS SELECT * FROM frame", frame=pa.table({"n": [1]}))
 
 

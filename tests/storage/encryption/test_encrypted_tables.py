@@ -1,4 +1,4 @@
-"""Encrypted Iceberg tables: all files are encrypted, readers follow the chain of keys, and writers continue it."""
+"""Encrypted Iceberg tables: all files are encrypted, readers resolve the chain of keys, and writers extend it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ VECTORS = (
 
 
 class Lake:
-    """An embedded catalog, with a key manager, in a folder of its own."""
+    """An embedded catalog with a key manager, in a separate folder."""
 
     def __init__(self, folder: Path, **properties: str) -> None:
         self.folder, self.name = folder, f"enc{next(_NUMBERS)}"
@@ -80,7 +80,7 @@ class Lake:
 
     @property
     def files(self) -> dict[Path, bytes]:
-        """All files but the table's metadata, with their first bytes."""
+        """Return all files except the table's metadata, with their first bytes."""
         paths = (path for path in (self.folder / "db/t").rglob("*") if path.is_file())
         return {path: path.read_bytes()[:4] for path in paths if not path.name.endswith(".metadata.json")}
 
@@ -290,7 +290,7 @@ def test_metadata_without_the_keys_is_refused(damaged: Any) -> None:
     for removed in range(2):
         document = lake.document
         del document["encryption-keys"][removed]
-        with pytest.raises(lakescan.CorruptMetadata, match="not among the table's encryption-keys"):
+        with pytest.raises(lakescan.CorruptMetadata, match="the table's encryption-keys lack its key"):
             read(document)
 
 
@@ -442,7 +442,7 @@ def test_encrypted_tables_need_version_3_a_key_manager_and_a_valid_length(lake: 
 
 
 def test_catalogs_take_key_managers_by_name(tmp_path: Path) -> None:
-    with pytest.raises(lakescan.InvalidOption, match="given by name"):
+    with pytest.raises(lakescan.InvalidOption, match="must be a name that workers can import"):
         lakescan.catalog("wrong", warehouse=str(tmp_path), key_manager=TestKeys())
 
 
@@ -527,7 +527,7 @@ def write_stream(path: Path, kind: str) -> bytes:
 
 @pytest.mark.parametrize("kind", ["avro", "orc"])
 def test_avro_and_orc_files_that_are_streams_are_read(lake: Lake, kind: str) -> None:
-    """Java writes such Avro files. It refuses ORC; nothing in the specification does."""
+    """Java writes such Avro files. It refuses ORC, but the specification does not."""
     path = lake.folder / f"rows.{kind}"
     whole = write_stream(path, kind)
     storage = Storage(key_manager=TestKeys())

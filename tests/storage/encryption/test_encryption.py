@@ -1,4 +1,4 @@
-"""Encrypted Parquet files are read with the keys that a key manager has, and refused without one."""
+"""Encrypted Parquet files are read with a key manager's keys, and refused without one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class WrongKeys:
 
 @pytest.fixture(scope="module")
 def location(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A table of three rows whose data file was encrypted, and whose manifest says with which key."""
+    """Make a table of three rows whose data file is encrypted, with the key metadata in the manifest."""
     folder = tmp_path_factory.mktemp("encrypted")
     catalog = local_catalog(folder)
     table = catalog.create_table("n.t", pa.schema([("id", pa.int64()), ("name", pa.string())]))
@@ -86,7 +86,7 @@ def test_planning_refuses_a_table_that_says_it_is_encrypted(location: str, tmp_p
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Any:
-    """A table of three rows that is not encrypted."""
+    """Make an unencrypted table of three rows."""
     table = local_catalog(tmp_path).create_table("n.t", pa.schema([("id", pa.int64()), ("name", pa.string())]))
     table.append(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}))
     return table

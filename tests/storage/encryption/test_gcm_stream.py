@@ -1,4 +1,4 @@
-"""AES GCM streams: a file is read as it was written, from anywhere, or not at all."""
+"""AES GCM streams: a file is decrypted correctly from any position, or not at all."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_impossible_lengths_are_not_read(length: int) -> None:
 
 def test_other_files_are_not_read() -> None:
     for data in (b"PAR1" + STREAM[4:], STREAM[:4] + struct.pack("<i", 4096) + STREAM[8:]):
-        with pytest.raises(lakescan.CorruptData, match=r"begins with|its blocks have"):
+        with pytest.raises(lakescan.CorruptData, match=r"starts with|its blocks have"):
             decrypt_stream(data, key_of(data), "f")
 
 

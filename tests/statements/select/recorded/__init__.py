@@ -1,4 +1,4 @@
-"""Answers of Spark 4.3 that were recorded; `tests/spark/test_recorded.py` asks Spark for them again."""
+"""Recorded answers of Spark 4.3; `tests/spark/test_recorded.py` compares them with Spark."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ FAR_YEARS = {  # of the years -768 to 15659
 
 
 def recorded(name: str) -> list[tuple[str, Any]]:
-    """The statements of a file, each with Spark's answer."""
+    """Return the statements of a file, each with Spark's answer."""
     text = (Path(__file__).parent / f"{name}.json").read_text(encoding="utf-8")
     return [(statement, answer) for statement, answer in json.loads(text)]
 
 
 def in_order(rows: Any) -> list[tuple[Any, ...]]:
-    """Rows in an order that does not depend on the engine."""
+    """Return the rows in an order that does not depend on the engine."""
     return sorted(map(tuple, rows), key=repr)
