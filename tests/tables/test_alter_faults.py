@@ -20,6 +20,7 @@ from lakescan.api.alter import AlterBuilder
 from lakescan.delta.commit import commit_file as put
 from lakescan.errors import CommitStateUnknown, LakescanError
 from tests.support import own_catalog
+from tests.support.saved_warehouse import SavedWarehouse
 from tests.tables.support import NAME, maker, now, rows
 from tests.tables.test_kills import watched
 from tests.tables.test_statement_faults import Fault
@@ -81,7 +82,8 @@ def test_one_call_that_fails(format: str, name: str, works: bool, tmp_path: Path
     def act() -> None:
         CHANGES[name][1](now().alter()).commit()
 
-    table_in(tmp_path / "dry", format)
+    table_in(tmp_path / "lake", format)
+    saved = SavedWarehouse(tmp_path / "lake")
     before, first = described(), commits()
     whole = Fault()
     with watched(format, whole):  # type: ignore[arg-type]
@@ -89,7 +91,7 @@ def test_one_call_that_fails(format: str, name: str, works: bool, tmp_path: Path
     after, made = described(), commits() - first
     assert (made, whole.calls > 1) == (1, True)
     for number in range(whole.calls):
-        table_in(tmp_path / str(number), format)
+        saved.restore()
         failure = None
         with watched(format, Fault(number, works=works)):  # type: ignore[arg-type]
             try:

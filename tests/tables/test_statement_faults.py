@@ -15,6 +15,7 @@ import lakescan
 from lakescan.errors import LakescanError
 from tests.support import own_catalog
 from tests.support.row_changes import MERGE_ON_READ
+from tests.support.saved_warehouse import SavedWarehouse
 from tests.tables.support import maker, now, pairs, rows
 from tests.tables.test_kills import watched
 
@@ -97,14 +98,15 @@ def table_in(folder: Path, kind: str, statement: str) -> None:
 )
 def test_one_call_that_fails_leaves_nothing_between(kind: str, statement: str, works: bool, tmp_path: Path) -> None:
     act, after = STATEMENTS[statement]
-    table_in(tmp_path / "dry", kind, statement)
+    table_in(tmp_path / "lake", kind, statement)
+    saved = SavedWarehouse(tmp_path / "lake")
     whole = Fault()
     with watched(kind, whole):  # type: ignore[arg-type]
         act()
     assert pairs() == after
     assert whole.calls > 3
     for number in range(whole.calls):
-        table_in(tmp_path / str(number), kind, statement)
+        saved.restore()
         with watched(kind, Fault(number, works=works)):  # type: ignore[arg-type]
             try:
                 act()

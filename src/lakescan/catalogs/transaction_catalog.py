@@ -267,7 +267,7 @@ def collecting_catalog(name: str, of: Any) -> Any:
             return CollectedTable.start(base, self, storage)
 
         def table_exists(self, identifier: str | Name) -> bool:
-            """Return whether the real catalog has the table."""
+            """Load the table unless it is loaded already; return False if the real catalog does not have it."""
             try:
                 self.load_table(identifier)
             except NoSuchTableError:

@@ -49,7 +49,7 @@ def grid(header: Sequence[str], rows: Sequence[Sequence[str]], all_rows: int = 0
 
 
 def pre_block(text: str) -> str:
-    """Return preformatted text."""
+    """Return text in a `<pre>` element, escaped and truncated."""
     return f"<pre>{_text(text, _MOST_OF_A_TEXT)}</pre>"
 
 

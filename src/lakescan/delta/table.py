@@ -377,9 +377,10 @@ class DeltaTable:
         return "unsorted"
 
     def snapshot(self, selector: SnapshotSelector) -> Snapshot:
-        """Return the selected version.
+        """Return the selected version, or the selected range of changes.
 
-        Raises `NoSuchSnapshot`, and `UnsupportedFeature` for an unsupported protocol.
+        Raises `NoSuchSnapshot`, `InvalidOption` for an invalid range, and `UnsupportedFeature` for a branch or tag, an
+        unsupported protocol, or changes that were not recorded.
         """
         if selector.branch is not None or selector.tag is not None:
             raise UnsupportedFeature(

@@ -111,7 +111,7 @@ def or_none(read: Callable[..., Any], *args: Any) -> Any:
 
 
 def boolean_of_text(text: str) -> bool:
-    """Parse a boolean: t, true, y, yes, 1 or f, false, n, no, 0, in any case."""
+    """Parse t, true, y, yes, 1 or f, false, n, no, 0, in any case and between blanks; raises `ValueError`."""
     word = text.strip(_BLANK).lower()
     if word not in (*_TRUE, *_FALSE):
         raise ValueError("not true or false")

@@ -141,7 +141,7 @@ def _divide_rows(
 
 
 def join_batches(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
-    """Join batches into tables of about `most` bytes; a larger batch becomes a table of its own."""
+    """Join whole batches into tables, each ended by the batch that brings it to `most` bytes or more."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -304,7 +304,7 @@ def sort_by_exchange(
 
 
 def _sample_steps(plan: ScanPlan, groups: np.ndarray) -> tuple[int, ...]:
-    """Return the sampling interval of each group: every n-th row is sampled."""
+    """Return n for each group, of which every n-th row is sampled; `groups` has the group of each file."""
     rows = plan.files["record_count"].fill_null(-1).to_numpy()
     known = np.bincount(groups, weights=np.maximum(rows, 0))
     unknown = np.bincount(groups, weights=rows < 0) > 0

@@ -48,7 +48,7 @@ class AllowedLocations:
     """The locations that a table may reference. `home` is the table's location, None if it is not known yet.
 
     `prefixes` are those of the option `allowed-locations`, None without it. `is_named`: the reader, not a catalog,
-    named the home.
+    named the home, and so its folder is one of the prefixes.
     """
 
     home: str | None = None

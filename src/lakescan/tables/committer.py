@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Committer(Protocol):
-    """The operations of a catalog on one of its tables during a write.
+    """What a write needs of its table's catalog: connection, keys, file access, errors, reports, and other tables.
 
     A table in a folder without a catalog has a committer, too. The committer of a catalog can be pickled: another
     process commits through the catalog of the same name.

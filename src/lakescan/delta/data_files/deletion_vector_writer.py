@@ -109,7 +109,7 @@ class VectorWriter:
 
     @property
     def _half(self) -> bytes:
-        """The first half of the UUIDs that name the write's files."""
+        """The first 8 bytes of the UUID in each file name of the write: a hash of `write_id`."""
         return sha256(self.write_id.encode()).digest()[:8]
 
     def _merge_vectors(self, files: FileTable, positions: Sequence[BitMap64]) -> list[_Vector]:

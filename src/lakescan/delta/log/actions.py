@@ -217,7 +217,7 @@ def member_of(actions: pa.StructArray, name: str, kind: pa.DataType) -> pa.Array
 
 
 def _stats(actions: pa.StructArray) -> pa.Array:
-    """Return the statistics as text, all null if they are not text, since unusable statistics must not fail a read."""
+    """Return the statistics as text, all null if any is not valid text: unusable statistics must not fail a read."""
     try:
         stats = member_of(actions, "stats", pa.string())
         stats.validate(full=True)

@@ -43,7 +43,7 @@ class CheckpointFile:
         return f"{self.location}, row {row + 1}"
 
     def members(self) -> dict[str, tuple[str, ...]]:
-        """Return the field names of each struct column by the column's name; other columns have none."""
+        """Return the names of each column's struct fields, by column name; an empty tuple if it is no struct."""
         with self._open_file() as file:
             kinds = {field.name: field.type for field in file.schema_arrow}
         return {n: tuple(f.name for f in k) if pa.types.is_struct(k) else () for n, k in kinds.items()}

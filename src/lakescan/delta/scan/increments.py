@@ -215,7 +215,7 @@ class RangeChanges(SnapshotState):
 
 @dataclass(frozen=True)
 class IncrementState(SnapshotState):
-    """Snapshot state: the files of an increment of `of`, which are added rows or recorded changes."""
+    """Snapshot state: the files of an increment: added rows if `of` is a version, else recorded changes."""
 
     of: VersionRows | RangeChanges
     increment: Increment

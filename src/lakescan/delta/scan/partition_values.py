@@ -37,7 +37,7 @@ def typed_values(texts: pa.Array, field: t.Field, where: Callable[[int], str] | 
 
 
 def _first_wrong(values: pa.Array, kind: t.Type) -> int:
-    """Return the row of a value that cannot be parsed, found by bisection; there must be one."""
+    """Return the row of the first value that cannot be parsed, found by bisection; there must be one."""
     start, stop = 0, len(values)
     while stop - start > 1:
         middle = (start + stop) // 2

@@ -258,7 +258,7 @@ def _floats(values: pa.Array, kind: t.Type, upper: bool) -> pa.Array:
 def _decimals(values: pa.Array, kind: t.Decimal, upper: bool) -> pa.Array:
     """Round outwards to the type's scale; where a double is not exact, also widen by its possible error.
 
-    The minimum and maximum 64-bit integers become null, since the actual value may not have fitted.
+    With scale 0, the last 64-bit integer in that direction becomes null: the actual value may not have fitted.
     """
     values, most = values.cast(DECIMALS), PyDecimal((0, (9,) * kind.precision, -kind.scale))
     values = within(values, most)

@@ -271,7 +271,7 @@ def _check_rows(files: FileTable, positions: Sequence[BitMap64]) -> None:
 
 
 def _cast_values(values: pa.Array, kind: t.Type) -> pa.Array:
-    """Cast partition values to the type of their own spec; specs that are planned together may have a wider type."""
+    """Narrow partition values to `kind`, the type in their own spec; specs planned together may share a wider type."""
     arrow = kind.arrow()
     return values.cast(arrow.storage_type if isinstance(arrow, pa.ExtensionType) else arrow)
 

@@ -76,7 +76,7 @@ def _figures(summary: Summary) -> str:
 
 
 def _funnel(stages: Sequence[Stage]) -> str:
-    """Draw one bar per stage: the share of its items that it kept."""
+    """Return an SVG chart with one bar per stage: the share of its items that it kept."""
     row, label, bar = 30, 210, 260
     parts = []
     for i, stage in enumerate(stages):

@@ -173,7 +173,10 @@ class ParquetData:
     def _join_columns(
         self, decoded: pa.Table, batches: Iterator[pa.RecordBatch], projection: Projection, piece: list[int]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield batches of the other columns, joined with the already decoded columns in the order of the file."""
+        """Yield batches with all columns in file order: those that Polars `decoded`, and the others in `batches`.
+
+        Raises `CorruptData` if the row groups `piece` have other numbers of rows in these.
+        """
         rows = 0
         for batch in batches:
             if not batch.num_rows:

@@ -136,7 +136,7 @@ class _Node:
 
 
 def relations_of(plan: Any) -> list[Any]:
-    """Return the relations of a plan whose rows are read at once."""
+    """Return the top relations of a plan that reads them immediately; none if it keeps them or sends them elsewhere."""
     which = plan.WhichOneof("op_type")
     if which == "root":
         return [plan.root]

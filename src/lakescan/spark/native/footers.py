@@ -74,7 +74,7 @@ class FooterFacts:
     layout: FileLayout | None = None
 
     def name_of_another(self, expected: Mapping[str, int]) -> str | None:
-        """Return a settled name that the file nevertheless uses for another column than `expected`; else None."""
+        """Return a name whose column in the file has another id than in `expected` (ids by name); else None."""
         return next((name for name, i in self.columns if expected.get(name, i) != i), None)
 
 

@@ -182,12 +182,12 @@ def _qualify_names(text: str, side: str, names: set[str]) -> str:
 
 @contextmanager
 def translate_error_places(statement: Delete | Update | Merge, query: str, columns: Sequence[str]) -> Iterator[None]:
-    """Context manager: make errors of a query underline the place in the user's expression instead of the query.
+    """Context manager: make errors of a query refer to the user's expressions and columns instead of the query's.
 
     Args:
-        statement: The statement.
+        statement: The statement, whose expression is underlined.
         query: The query that was built for it.
-        columns: The names of the table's columns.
+        columns: The names of the table's columns, to be listed instead of the query's (not for MERGE).
     """
     try:
         yield

@@ -49,7 +49,7 @@ class Insertion:
 
     - `values`: the values of the statement's parameters, by name.
     - `case_sensitive`: whether listed columns must match in case.
-    - `checks_floats`: whether integer columns reject floats that could be rounded integers.
+    - `checks_floats`: whether integer columns reject floats too large to be exact: they may be rounded integers.
     """
 
     statement: Insert

@@ -161,7 +161,7 @@ def assignments_of(values: Mapping[str, Any]) -> tuple[Assignment, ...]:
 
 
 def merge_of(on: str, target: str, source: str) -> Merge:
-    """Return a MERGE without clauses.
+    """Return a MERGE without clauses; raises `InvalidStatement` if the aliases are the same.
 
     `target` and `source` are the aliases. The engine reads the source's rows under the name `SOURCE`.
     """

@@ -56,7 +56,7 @@ def changed_table(
         text: The statement, for messages.
 
     Raises:
-        NoSuchTable: The table does not exist. The message underlines the name.
+        NoSuchTable, NoSuchNamespace: The table does not exist. The message underlines the name.
         InvalidStatement: The name refers to data that cannot be changed.
 
     Example:

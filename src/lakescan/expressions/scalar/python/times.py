@@ -305,7 +305,7 @@ def make_date(year: int, month: int, day: int) -> int:
 
 
 def make_dt_interval(days: int, hours: int, minutes: int, seconds: Decimal) -> int:
-    """Return a day-time interval in microseconds."""
+    """Return a day-time interval in microseconds; raises `FailedValue` beyond 64 bits."""
     total = ((days * 24 + hours) * 60 + minutes) * 60 * _SECOND + int(seconds * _SECOND)
     if not -(2**63) <= total < 2**63:
         raise FailedValue("INTERVAL_ARITHMETIC_OVERFLOW: the interval is too long")
