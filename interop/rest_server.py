@@ -33,8 +33,7 @@ _DEPENDENCIES = {
 
 @contextmanager
 def rest_server(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
-    """Start a server with its database in a folder and yield its URI. Settings are the catalog's, such as `warehouse`.
-    """
+    """Start a server with its database in a folder and yield its URI. Settings are the catalog's, such as `warehouse`."""
     port = _free_port()
     properties = {"uri": f"jdbc:sqlite:{folder}/rest.db", "rest.port": str(port), **settings}
     environment = {f"CATALOG_{_as_variable(name)}": value for name, value in properties.items()}

@@ -1,5 +1,4 @@
-"""Flink writes changelogs, one checkpoint after the other; lakescan reads each state and each change, and streams them.
-"""
+"""Flink writes changelogs, one checkpoint after the other; lakescan reads each state and each change, and streams them."""
 
 from __future__ import annotations
 
@@ -82,7 +81,7 @@ def test_each_state_and_each_change_is_read(
     assert in_order(replica) == tagged(ledger.states[-1])
 
 
-def test_a_stream_begins_where_flinks_begins(lake: lakescan.Catalog, flink: FlinkSession) -> None:
+def test_a_stream_begins_where_the_stream_of_flink_begins(lake: lakescan.Catalog, flink: FlinkSession) -> None:
     flink.sql(
         "CREATE TABLE lake.db.starts (id BIGINT)", *(f"INSERT INTO lake.db.starts VALUES ({n})" for n in range(4))
     )
