@@ -67,7 +67,7 @@ print(json.dumps({"files": files, "seconds": seconds, "peak": peak("self"), "wor
 
 
 def run(rows: int, runs: int) -> str:
-    """Return a table of measurements. The aims are 1 GB for the driver, and times proportional to the number of files."""
+    """Return a table of measurements. The aims are 1 GB for the driver, and times proportional to the file count."""
     names = ("files", "what", "where", "seconds", "microseconds a file", "peak, MB", "of a worker, MB")
     lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
     for files in _SIZES:

@@ -37,7 +37,7 @@ _SIZES = (10_000, 100_000, 1_000_000)
 
 
 def run(rows: int, runs: int) -> str:
-    """Return a table of measurements. The aims are 1.5 GB for a million files, and times proportional to their number."""
+    """Return a table of measurements. The aims are 1.5 GB for a million files, and times proportional to the count."""
     lines = ["| files | plan | seconds | microseconds a file | peak memory, MB |", "|---|---|---|---|---|"]
     for files in _SIZES:
         path = planning_table(files, files // 1000)

@@ -85,7 +85,7 @@ def _against(
 
 
 def work(frame: Any, what: str, key: int) -> None:
-    """Read `all` rows and columns and discard them, compute a `sum` of one column by another, or read the row of a key."""
+    """Read and discard `all` rows and columns, compute a `sum` of one column by another, or read the row of a key."""
     if what == "all":
         frame.write.format("noop").mode("overwrite").save()
     elif what == "sum":

@@ -19,7 +19,7 @@ SMALL_FILES, ROWS = 1_000, 100  # rows per small file
 
 
 def bucket() -> Path:
-    """Return the bucket's folder, with `manifests`, `commits`, `checkpoint`, `small_iceberg` and `small_delta` in it."""
+    """Return the bucket's folder, with `manifests`, `commits`, `checkpoint`, `small_iceberg`, `small_delta` in it."""
     folder = FOLDER / BUCKET
     write_planning_table(folder / "manifests", f"s3://{BUCKET}/manifests", 10_000, 1_000)
     write_delta_log(folder / "commits", 5_000, 4, 1)

@@ -129,7 +129,9 @@ def _inner(kind: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_same_words_make_the_same_metadata_as_in_the_jvm(rest: lakescan.Catalog, jvm: Any, version: int) -> None:
+def test_the_same_statement_makes_the_same_metadata_as_in_the_jvm(
+    rest: lakescan.Catalog, jvm: Any, version: int
+) -> None:
     for name in ("ours", "theirs"):
         jvm.sql(
             f"CREATE TABLE rest.db.{name}{version} ({COLUMNS}) USING iceberg TBLPROPERTIES ('format-version'='{version}')"
@@ -153,7 +155,7 @@ def test_the_same_words_make_the_same_metadata_as_in_the_jvm(rest: lakescan.Cata
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_jvm_goes_on_with_a_table_that_was_altered_and_upgraded_here(
+def test_the_jvm_continues_a_table_altered_and_upgraded_by_lakescan(
     rest: lakescan.Catalog, jvm: Any, tmp_path: Path, version: int
 ) -> None:
     """The table is in an embedded catalog, which writes the metadata in process."""
@@ -186,7 +188,7 @@ def test_the_jvm_goes_on_with_a_table_that_was_altered_and_upgraded_here(
     assert [tuple(row.values()) for row in found] == expected
 
 
-def test_what_the_jvm_refuses_is_refused_here(rest: lakescan.Catalog, jvm: Any) -> None:
+def test_changes_refused_by_the_jvm_are_refused_by_lakescan(rest: lakescan.Catalog, jvm: Any) -> None:
     name = "rest.db.refusing"
     jvm.sql(f"CREATE TABLE {name} ({COLUMNS}) USING iceberg PARTITIONED BY (days(at))")
     jvm.sql(f"ALTER TABLE {name} WRITE ORDERED BY part")

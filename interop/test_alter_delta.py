@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from tests.support.delta_state import newest, state
+from tests.support.delta_state import newest_version, state
 from tests.support.rows import differences
 
 import lakescan
@@ -161,24 +161,24 @@ def _both(jvm: Any, warehouse: Path, name: str) -> tuple[tuple[str, Path], tuple
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_commit_is_that_of_delta(jvm: Any, warehouse: Path, name: str) -> None:
+def test_the_commit_equals_that_of_delta(jvm: Any, warehouse: Path, name: str) -> None:
     (_, theirs), (_, mine) = both(jvm, warehouse, name)
     expected, found = last_commit(theirs), last_commit(mine)
     assert found == expected
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_delta_and_others_read_what_is_changed_here(jvm: Any, warehouse: Path, name: str) -> None:
+def test_delta_and_other_readers_read_tables_changed_by_lakescan(jvm: Any, warehouse: Path, name: str) -> None:
     (theirs, _), (mine, folder) = both(jvm, warehouse, name)
     rows = jvm.sql(f"SELECT * FROM {mine}").toArrow()
     assert differences(rows, jvm.sql(f"SELECT * FROM {theirs}").toArrow()) == ""
     assert differences(lakescan.table(folder).to_arrow(), rows) == ""
     checked(jvm, str(folder))
     if not state(folder)[0].features & {"typeWidening"}:  # deltalake does not open such tables
-        assert DeltaTable(folder).version() == newest(folder)
+        assert DeltaTable(folder).version() == newest_version(folder)
 
 
-def test_a_table_goes_on_in_turn(jvm: Any, warehouse: Path) -> None:
+def test_lakescan_and_delta_alter_a_table_in_turn(jvm: Any, warehouse: Path) -> None:
     identifier, location = written(jvm, warehouse, "alter in turn", PLAIN)
     table = lakescan.table(location)
     table.alter().set_properties({"delta.columnMapping.mode": "name", "delta.enableTypeWidening": True}).commit()
@@ -196,7 +196,7 @@ def test_a_table_goes_on_in_turn(jvm: Any, warehouse: Path) -> None:
     assert {r["key"]: r["f"] for r in table.to_arrow().to_pylist()} == {1: "old", 2: None, 4: "new", 5000000000: None}
 
 
-def test_delta_tracks_the_rows_of_a_table_that_got_ids_here(jvm: Any, warehouse: Path) -> None:
+def test_delta_tracks_the_rows_of_a_table_that_lakescan_gave_ids(jvm: Any, warehouse: Path) -> None:
     identifier, location = written(jvm, warehouse, "alter row tracking", PLAIN)
     table = lakescan.table(location)
     table.alter().set_properties({"delta.enableRowTracking": True}).commit()
@@ -219,7 +219,7 @@ def test_delta_tracks_the_rows_of_a_table_that_got_ids_here(jvm: Any, warehouse:
 
 def last_commit(folder: Path) -> dict[str, Any]:
     """Return the newest commit and the resulting table, without names and times that differ each time."""
-    text = (folder / "_delta_log" / f"{newest(folder):020d}.json").read_text()
+    text = (folder / "_delta_log" / f"{newest_version(folder):020d}.json").read_text()
     actions: dict[str, Any] = {}
     for line in text.splitlines():
         actions.update(json.loads(line))

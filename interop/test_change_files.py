@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.delta_state import newest
+from tests.support.delta_state import newest_version
 from tests.support.rows import differences
 
 import lakescan
@@ -52,13 +52,13 @@ def lineage(jvm: Any, identifier: str) -> dict[int, tuple[int, int]]:
     [((FEED,), "none", BY_PART), ((FEED, IDS, VECTORS), "id", "")],
     ids=str,
 )
-def test_delta_reads_the_changes_that_are_read_here(jvm, warehouse: Path, settings, mode: str, by: str) -> None:
+def test_delta_and_lakescan_read_the_same_changes(jvm, warehouse: Path, settings, mode: str, by: str) -> None:
     identifier, location = made(jvm, warehouse, settings, mode, by)
     rewrite(location)
     forget(jvm)
     jvm.sql(f"UPDATE {identifier} SET s.x = 100 WHERE id = 6")
     jvm.sql(f"DELETE FROM {identifier} WHERE id = 20")
-    last = newest(Path(location))
+    last = newest_version(Path(location))
     reader = jvm.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0)
     expected = reader.load(location).toArrow()
     mine = lakescan.table(location, readChangeFeed=True, startingVersion=0).scan()
@@ -72,7 +72,7 @@ def test_delta_reads_the_changes_that_are_read_here(jvm, warehouse: Path, settin
     [((IDS,), "none", ""), ((FEED, IDS, VECTORS), "name", BY_PART)],
     ids=str,
 )
-def test_rows_have_the_ids_for_delta_that_they_had(jvm, warehouse: Path, settings, mode: str, by: str) -> None:
+def test_rows_keep_their_ids_for_delta(jvm, warehouse: Path, settings, mode: str, by: str) -> None:
     identifier, location = made(jvm, warehouse, settings, mode, by)
     before = lineage(jvm, identifier)
     rewrite(location)

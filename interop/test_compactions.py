@@ -81,7 +81,7 @@ def test_the_jvm_reads_rewritten_position_deletes(jvm: Any, table: lakescan.Tabl
     check(jvm)
 
 
-def test_delta_on_spark_reads_compacted_files_and_goes_on(jvm: Any, tmp_path: Path) -> None:
+def test_delta_on_spark_reads_and_continues_compacted_tables(jvm: Any, tmp_path: Path) -> None:
     name = f"delta.`{tmp_path}/t`"
     jvm.sql(
         f"CREATE TABLE {name} (id BIGINT, part STRING) USING delta TBLPROPERTIES ("

@@ -69,7 +69,7 @@ def described(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_delta_makes_the_same_of_the_statement(jvm: Any, warehouse: Path, name: str) -> None:
+def test_delta_makes_the_same_table_of_the_statement(jvm: Any, warehouse: Path, name: str) -> None:
     folder = warehouse / "made" / "".join(each if each.isalnum() else "_" for each in name)
     jvm.sql(f"CREATE TABLE delta.`{folder}_there` {CASES[name]}")
     made = lakescan.sql(f"CREATE TABLE delta.`{folder}_here` {CASES[name]}")
@@ -85,7 +85,7 @@ def test_delta_makes_the_same_of_the_statement(jvm: Any, warehouse: Path, name: 
     assert made.schema == again.schema
 
 
-def test_delta_writes_by_the_rules_that_are_made_here(jvm: Any, warehouse: Path) -> None:
+def test_delta_obeys_rules_declared_by_lakescan(jvm: Any, warehouse: Path) -> None:
     folder = warehouse / "made" / "rules"
     table = lakescan.sql(
         f"CREATE TABLE delta.`{folder}` (id BIGINT GENERATED ALWAYS AS IDENTITY, n INT, twice INT GENERATED ALWAYS AS (n * 2), "
@@ -122,7 +122,7 @@ FOUNDING = (
 )
 
 
-def test_the_founding_statement_in_a_rest_catalog(rest: lakescan.Catalog, jvm: Any) -> None:
+def test_a_flink_create_table_with_a_primary_key_works_in_a_rest_catalog(rest: lakescan.Catalog, jvm: Any) -> None:
     made = lakescan.sql(FOUNDING)
     made.upsert(pa.Table.from_pylist([{"order_id": 1, "purchaser": "a"}], schema=made.schema))
     made.upsert(pa.Table.from_pylist([{"order_id": 1, "purchaser": "b"}], schema=made.schema))
@@ -154,7 +154,7 @@ def test_tables_of_a_rest_catalog_are_made_and_replaced_with_rows(
         lakescan.sql(f"CREATE TABLE rest.{name} AS SELECT 1 AS id")
 
 
-def test_a_table_that_another_creates_meanwhile_stays(rest: lakescan.Catalog, jvm: Any, rest_folder: Path) -> None:
+def test_a_concurrently_created_table_stays(rest: lakescan.Catalog, jvm: Any, rest_folder: Path) -> None:
     def batches() -> Any:
         yield pa.record_batch({"id": [1]})
         jvm.sql("CREATE TABLE rest.db.meanwhile (other STRING)")

@@ -119,7 +119,7 @@ def written(jvm: Any, warehouse: Path, name: str, statements: list[str]) -> tupl
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_rows_are_those_that_delta_reads(jvm, warehouse: Path, name: str) -> None:
+def test_lakescan_reads_the_rows_that_delta_reads(jvm, warehouse: Path, name: str) -> None:
     identifier, location = written(jvm, warehouse, name, CASES[name])
     expected = jvm.sql(f"SELECT * FROM {identifier}").toArrow()
     assert differences(lakescan.table(location).scan().to_arrow(), expected) == ""
@@ -147,7 +147,7 @@ FILTERS += ["id between 5 and 11", "large > 12.5", "maybe is null", "text in ('Ã
 
 
 @pytest.mark.parametrize("by", ["", "PARTITIONED BY (day)", "PARTITIONED BY (at, b)", "PARTITIONED BY (text, small)"])
-def test_a_filter_keeps_what_delta_keeps(jvm, warehouse: Path, by: str) -> None:
+def test_a_filter_keeps_the_rows_that_delta_keeps(jvm, warehouse: Path, by: str) -> None:
     properties = "TBLPROPERTIES ('delta.checkpointInterval'='2')"
     statements = [
         f"CREATE TABLE {{t}} USING delta {by} {properties} AS {TYPES}",
@@ -193,7 +193,7 @@ FEEDS: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("name", FEEDS)
-def test_change_feeds_are_those_of_delta(jvm, warehouse: Path, name: str) -> None:
+def test_change_feeds_equal_those_of_delta(jvm, warehouse: Path, name: str) -> None:
     identifier, location = written(jvm, warehouse, f"feed {name}", FEEDS[name])
     newest = lakescan.table(location).scan().snapshot.id
     assert newest is not None
@@ -205,7 +205,7 @@ def test_change_feeds_are_those_of_delta(jvm, warehouse: Path, name: str) -> Non
         assert differences(scan.to_arrow(), expected) == ""
 
 
-def test_row_tracking_is_that_of_delta(jvm, warehouse: Path) -> None:
+def test_row_tracking_equals_that_of_delta(jvm, warehouse: Path) -> None:
     statements = [
         *CASES["row tracking"],
         "UPDATE {t} SET price = 0 WHERE id = 50",
@@ -220,7 +220,7 @@ def test_row_tracking_is_that_of_delta(jvm, warehouse: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ["clustered", "column mapping by name", "deletion vectors and checkpoints"])
-def test_history_and_detail_are_those_of_delta(jvm, warehouse: Path, case: str) -> None:
+def test_history_and_detail_equal_those_of_delta(jvm, warehouse: Path, case: str) -> None:
     identifier, location = written(jvm, warehouse, f"about {case}", CASES[case])
     history = lakescan.table(location).inspect("history")
     same = [

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.delta_state import newest, state
+from tests.support.delta_state import newest_version, state
 from tests.support.rows import differences
 
 import lakescan
@@ -26,14 +26,16 @@ PROPERTIES: list[tuple[dict[str, str], str]] = [
 
 def info(folder: Path) -> dict[str, Any]:
     """Return the operation, parameters and metrics of the newest commit, without times."""
-    text = (folder / "_delta_log" / f"{newest(folder):020d}.json").read_text()
+    text = (folder / "_delta_log" / f"{newest_version(folder):020d}.json").read_text()
     (found,) = [json.loads(line)["commitInfo"] for line in text.splitlines() if "commitInfo" in line]
     metrics = {n: v for n, v in found["operationMetrics"].items() if not n.endswith("Ms")}
     return {"operation": found["operation"], "parameters": found["operationParameters"], "metrics": metrics}
 
 
 @pytest.mark.parametrize(("properties", "by"), PROPERTIES, ids=str)
-def test_a_restored_version_is_that_of_delta(jvm: Any, warehouse: Path, properties: dict[str, str], by: str) -> None:
+def test_a_restored_version_equals_that_of_delta(
+    jvm: Any, warehouse: Path, properties: dict[str, str], by: str
+) -> None:
     theirs, expected = made(jvm, warehouse, "restore jvm", properties, by)
     mine, folder = made(jvm, warehouse, "restore own", properties, by)
     for version in (1, 3, 2):
@@ -55,7 +57,7 @@ def test_a_restored_version_is_that_of_delta(jvm: Any, warehouse: Path, properti
 
 
 @pytest.mark.parametrize(("properties", "by"), PROPERTIES, ids=str)
-def test_delta_reads_and_changes_a_clone_made_here(
+def test_delta_reads_and_changes_a_clone_made_by_lakescan(
     jvm: Any, warehouse: Path, properties: dict[str, str], by: str
 ) -> None:
     source, folder = made(jvm, warehouse, "clone own, 100% here", properties, by)
@@ -77,7 +79,7 @@ def test_delta_reads_and_changes_a_clone_made_here(
 
 
 @pytest.mark.parametrize(("properties", "by"), PROPERTIES[:3], ids=str)
-def test_a_clone_made_by_delta_is_read_and_changed_here(
+def test_lakescan_reads_and_changes_a_clone_made_by_delta(
     jvm: Any, warehouse: Path, properties: dict[str, str], by: str
 ) -> None:
     source, _ = made(jvm, warehouse, "clone jvm, 100% there", properties, by)

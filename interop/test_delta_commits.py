@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap64
-from tests.support.delta_state import leave_only, newest
+from tests.support.delta_state import leave_only, newest_version
 from tests.support.rows import differences
 
 import lakescan
@@ -46,7 +46,7 @@ def forget(jvm: Any) -> None:
 
 def only_checkpoint(jvm: Any, location: str) -> None:
     """Checkpoint the newest version and remove the rest of the log except its commit, as clean-up does."""
-    table, version = Path(location), newest(Path(location))
+    table, version = Path(location), newest_version(Path(location))
     last = table / "_delta_log" / f"{version:020d}.json"
     text = last.read_bytes()
     result = checkpoint_version(location, version, Storage())
@@ -57,7 +57,7 @@ def only_checkpoint(jvm: Any, location: str) -> None:
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 @pytest.mark.parametrize("name", KINDS)
-def test_a_table_is_read_and_written_on_from_the_checkpoint_alone(jvm, warehouse: Path, name: str, policy: str) -> None:
+def test_a_table_is_continued_from_only_a_checkpoint(jvm, warehouse: Path, name: str, policy: str) -> None:
     identifier, location = written(jvm, warehouse, f"{name} from {policy}", CASES[name])
     jvm.sql(f"ALTER TABLE {identifier} SET TBLPROPERTIES ('delta.checkpointPolicy'='{policy}')")
     expected = jvm.sql(f"SELECT * FROM {identifier}").toArrow()
@@ -80,7 +80,7 @@ def files_of(jvm: Any, file: str, *members: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("by", ["", "PARTITIONED BY (day, b)", "PARTITIONED BY (text, small)"])
-def test_statistics_as_columns_are_those_that_delta_writes(jvm, warehouse: Path, by: str) -> None:
+def test_parsed_statistics_equal_those_of_delta(jvm, warehouse: Path, by: str) -> None:
     properties = "TBLPROPERTIES ('delta.checkpoint.writeStatsAsStruct'='true', 'delta.checkpointInterval'='1')"
     statements = [f"CREATE TABLE {{t}} USING delta {by} {properties} AS {TYPES}", "DELETE FROM {t} WHERE id = 3"]
     _, location = written(jvm, warehouse, f"statistics {by}", statements)
@@ -107,9 +107,9 @@ def checked(jvm: Any, location: str) -> bool:
 
 
 @pytest.mark.parametrize("name", ["types", "deletion vectors", "row tracking", "in-commit timestamps", "clustered"])
-def test_the_checksum_of_a_checkpoint_is_that_of_the_state(jvm, warehouse: Path, name: str) -> None:
+def test_the_checksum_of_a_checkpoint_matches_the_state(jvm, warehouse: Path, name: str) -> None:
     _, location = written(jvm, warehouse, f"checksum {name}", CASES[name])
-    version = newest(Path(location))
+    version = newest_version(Path(location))
     for file in (Path(location) / "_delta_log").glob("*.crc"):
         file.unlink()
     checkpoint_version(location, version, Storage())
@@ -135,7 +135,7 @@ def test_vectors_and_their_checksum_are_read_and_added_to(jvm, warehouse: Path) 
     assert sorted(lakescan.table(location).scan().to_arrow()["id"].to_pylist()) == left
 
 
-def test_a_log_that_was_cleaned_up_is_read_and_written_on(jvm, warehouse: Path) -> None:
+def test_a_cleaned_up_log_is_read_and_continued(jvm, warehouse: Path) -> None:
     statements = [f"CREATE TABLE {{t}} USING delta AS {ROWS}", *(f"DELETE FROM {{t}} WHERE id = {n}" for n in range(4))]
     identifier, location = written(jvm, warehouse, "cleaned up", statements)
     expected = jvm.sql(f"SELECT * FROM {identifier}").toArrow()
@@ -149,7 +149,7 @@ def test_a_log_that_was_cleaned_up_is_read_and_written_on(jvm, warehouse: Path) 
     )
 
 
-def test_writers_here_and_in_the_jvm_lose_and_double_nothing(jvm: Any, warehouse: Path) -> None:
+def test_concurrent_writers_in_lakescan_and_the_jvm_lose_and_double_nothing(jvm: Any, warehouse: Path) -> None:
     location = warehouse / "delta" / "crowd"
     lakescan.save(pa.table({"id": pa.array([], pa.int64())}), location, format="delta")
     expected = written_by_many(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.delta_life import Life
-from tests.support.delta_state import newest
+from tests.support.delta_state import newest_version
 from tests.support.rows import differences
 
 import lakescan
@@ -16,7 +16,7 @@ from interop.test_delta_commits import checked, forget
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_rows_of_a_life(jvm: Any, warehouse: Path, seed: int) -> None:
+def test_delta_reads_every_version_of_a_random_history(jvm: Any, warehouse: Path, seed: int) -> None:
     life = Life(warehouse / "delta" / f"life{seed}", seed)
     for _ in range(30):
         life.step()
@@ -34,4 +34,4 @@ def test_the_rows_of_a_life(jvm: Any, warehouse: Path, seed: int) -> None:
     jvm.sql(f"INSERT INTO {table} (id) VALUES (1000)")
     found = lakescan.table(life.folder).to_arrow()
     assert differences(found, jvm.sql(f"SELECT * FROM {table}").toArrow()) == ""
-    assert newest(life.folder) > max(life.known())
+    assert newest_version(life.folder) > max(life.known())

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.delta_row_changes import actions, delete, found, images, mark, removed, target_of, update
-from tests.support.delta_state import newest
+from tests.support.delta_row_changes import actions, delete, files_to_remove, found, images, mark, target_of, update
+from tests.support.delta_state import newest_version
 from tests.support.rows import differences
 
 import lakescan
@@ -62,7 +62,9 @@ def both_read(jvm: Any, identifier: str, folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize(("properties", "by"), KINDS, ids=str)
-def test_both_go_on_from_the_other(jvm: Any, warehouse: Path, properties: dict[str, str], by: str) -> None:
+def test_lakescan_and_delta_continue_from_each_other(
+    jvm: Any, warehouse: Path, properties: dict[str, str], by: str
+) -> None:
     identifier, folder = made(jvm, warehouse, "in turn", properties, by)
     left = [each for each in range(20) if each not in (3, 12)]
     delete(target_of(folder), "id IN (2, 15)")
@@ -74,7 +76,7 @@ def test_both_go_on_from_the_other(jvm: Any, warehouse: Path, properties: dict[s
     update(target_of(folder), "id = 14", rows((114, "new", None)))
     left = [each for each in left if each not in (0, 1, 14, 16)] + [101, 114]
     assert both_read(jvm, identifier, folder) == left
-    checkpoint_version(str(folder), newest(folder), Storage())
+    checkpoint_version(str(folder), newest_version(folder), Storage())
     delete(target_of(folder), "part IS NULL AND id < 30")
     jvm.sql(
         f"MERGE INTO {identifier} t USING (SELECT explode(array(4, 101, 500)) AS id) s ON t.id = s.id "
@@ -90,11 +92,11 @@ def test_both_go_on_from_the_other(jvm: Any, warehouse: Path, properties: dict[s
 
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 @pytest.mark.parametrize(("properties", "by"), [({FEED: "true", IDS: "true"}, BY_PART), KINDS[2]], ids=str)
-def test_delta_reads_what_statements_here_have_changed(
+def test_delta_reads_rows_changed_by_lakescan(
     jvm: Any, warehouse: Path, properties: dict[str, str], by: str, mode: str
 ) -> None:
     identifier, folder = made(jvm, warehouse, f"statements {mode}", properties, by)
-    first = newest(folder) + 1
+    first = newest_version(folder) + 1
     lakescan.table(folder).delete("id IN (2, 15)", row_change_mode=mode)
     lakescan.table(folder).update({"text": "concat(text, '!')"}, where="id IN (4, 16)", row_change_mode=mode)
     source = rows((5, "five", "a"), (17, "gone", None), (30, "new", "b"))
@@ -119,7 +121,7 @@ def test_delta_reads_what_statements_here_have_changed(
 @pytest.mark.parametrize("by", ["", BY_PART])
 def test_both_read_the_same_changes(jvm: Any, warehouse: Path, by: str) -> None:
     identifier, folder = made(jvm, warehouse, "feed", {FEED: "true"}, by)
-    first = newest(folder) + 1
+    first = newest_version(folder) + 1
     delete(target_of(folder), "id IN (2, 15)")  # read from vectors
     target = target_of(folder)
     before, after = rows((4, "n4", "a")), rows((4, "new", "a"))
@@ -150,7 +152,7 @@ def test_both_read_the_same_changes(jvm: Any, warehouse: Path, by: str) -> None:
     ]
 
 
-def test_rows_beside_deleted_ones_keep_their_ids_for_delta(jvm: Any, warehouse: Path) -> None:
+def test_remaining_rows_keep_their_ids_for_delta(jvm: Any, warehouse: Path) -> None:
     identifier, folder = made(jvm, warehouse, "ids", {IDS: "true"})
     before = lineage(jvm, identifier)
     update(target_of(folder), "id IN (2, 15)", rows((200, "new", "a")))
@@ -159,12 +161,12 @@ def test_rows_beside_deleted_ones_keep_their_ids_for_delta(jvm: Any, warehouse: 
     assert {each: after[each] for each in after if each != 200} == {
         each: before[each] for each in before if each not in (2, 15)
     }
-    assert after[200] == (max(row_id for row_id, _ in before.values()) + 1, newest(folder))
+    assert after[200] == (max(row_id for row_id, _ in before.values()) + 1, newest_version(folder))
     jvm.sql(f"INSERT INTO {identifier} VALUES (300, 'more', 'a')")
     assert lineage(jvm, identifier)[300][0] > after[200][0]
 
 
-def test_updated_rows_have_the_ids_for_delta_that_they_had(jvm: Any, warehouse: Path) -> None:
+def test_updated_rows_keep_their_ids_for_delta(jvm: Any, warehouse: Path) -> None:
     identifier, folder = made(jvm, warehouse, "moved ids", {IDS: "true"})
     before, target = lineage(jvm, identifier), target_of(folder)
     moved = rows((200, "new", "a")).append_column("_row_id", [[before[2][0]]])
@@ -173,7 +175,7 @@ def test_updated_rows_have_the_ids_for_delta_that_they_had(jvm: Any, warehouse: 
     target.change(RowChanges(RowLevelCommand.UPDATE, None, deletes=mark(target, "id = 2"), files=files))
     forget(jvm)
     assert lineage(jvm, identifier) == {n: ids for n, ids in before.items() if n != 2} | {
-        200: (before[2][0], newest(folder))
+        200: (before[2][0], newest_version(folder))
     }
 
 
@@ -225,7 +227,7 @@ def test_operations_are_described_alike(jvm: Any, warehouse: Path, what: str, mo
         copied=others.num_rows,
         source=2,
     )
-    gone, deletes = (removed(target, "id = 2"), []) if mode == "false" else ([], mark(target, "id = 2"))
+    gone, deletes = (files_to_remove(target, "id = 2"), []) if mode == "false" else ([], mark(target, "id = 2"))
     words = {"predicate": "(id = 2)"}
     target.change(
         RowChanges(RowLevelCommand(what.lower()), parse_filter("id = 2"), gone, deletes, files, None, counts, words)

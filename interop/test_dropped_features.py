@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.delta_state import newest, state
+from tests.support.delta_state import newest_version, state
 from tests.support.rows import differences
 
 import lakescan
@@ -101,7 +101,7 @@ def protocol(folder: str) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_drop_here_makes_what_the_one_there_makes(jvm: Any, warehouse: Path, name: str) -> None:
+def test_a_drop_makes_the_same_table_as_by_delta(jvm: Any, warehouse: Path, name: str) -> None:
     feature, before = CASES[name]
     theirs, expected = written(
         jvm, warehouse, f"drop jvm {name}", [*before, f"ALTER TABLE {{t}} DROP FEATURE {feature}"]
@@ -130,7 +130,7 @@ def test_a_drop_here_makes_what_the_one_there_makes(jvm: Any, warehouse: Path, n
         assert checked(jvm, each)
 
 
-def test_history_that_is_truncated_here_is_read_there(jvm: Any, warehouse: Path) -> None:
+def test_delta_reads_a_history_truncated_by_lakescan(jvm: Any, warehouse: Path) -> None:
     import os
 
     _, before = CASES["deletionVectors"]
@@ -152,7 +152,7 @@ def test_history_that_is_truncated_here_is_read_there(jvm: Any, warehouse: Path)
     assert checked(jvm, folder)
 
 
-def test_protection_that_was_added_there_is_dropped_here_and_the_other_way_round(jvm: Any, warehouse: Path) -> None:
+def test_each_side_drops_the_protection_added_by_the_other(jvm: Any, warehouse: Path) -> None:
     import os
 
     feature, before = CASES["vacuumProtocolCheck"]
@@ -160,7 +160,7 @@ def test_protection_that_was_added_there_is_dropped_here_and_the_other_way_round
     theirs, expected = written(jvm, warehouse, "protected there", dropped)
     mine, folder = written(jvm, warehouse, "protected here", before)
     lakescan.sql(f"ALTER TABLE delta.`{folder}` DROP FEATURE {feature}")
-    last = {each: newest(Path(each)) for each in (folder, expected)}
+    last = {each: newest_version(Path(each)) for each in (folder, expected)}
     for each in (folder, expected):
         for file in (Path(each) / "_delta_log").rglob("*"):
             if file.is_file():
@@ -177,10 +177,10 @@ def test_protection_that_was_added_there_is_dropped_here_and_the_other_way_round
         assert jvm.sql(f"SELECT * FROM {identifier}").count() == lakescan.table(each).count() == 10
 
 
-def test_streams_and_time_travel_go_over_the_drop(jvm: Any, warehouse: Path) -> None:
+def test_streams_and_time_travel_work_across_the_drop(jvm: Any, warehouse: Path) -> None:
     feature, before = CASES["deletionVectors"]
     mine, folder = written(jvm, warehouse, "drop and travel", before)
-    last = newest(Path(folder))
+    last = newest_version(Path(folder))
     expected = jvm.sql(f"SELECT * FROM {mine}").toArrow()
     lakescan.sql(f"ALTER TABLE delta.`{folder}` DROP FEATURE {feature}")
     lakescan.table(folder).delete("id = 4")

@@ -157,7 +157,7 @@ CASES: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_rows_are_those_that_java_reads(encrypted: Any, case: str) -> None:
+def test_lakescan_reads_the_rows_that_java_reads(encrypted: Any, case: str) -> None:
     name = case.replace(" ", "_")
     for statement in CASES[case]:
         encrypted.sql(statement.format(t=f"enc.db.{name}", name=name))
@@ -198,7 +198,7 @@ STATEMENTS: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("case", STATEMENTS)
 @pytest.mark.parametrize("key_length", [16, 32])
-def test_what_is_written_here_java_reads_and_writes_on(
+def test_java_reads_and_continues_tables_of_lakescan(
     encrypted: Any, lake: lakescan.Catalog, case: str, key_length: int
 ) -> None:
     name = "".join(c if c.isalnum() else "_" for c in f"{case} {key_length}")
@@ -231,7 +231,7 @@ def test_what_is_written_here_java_reads_and_writes_on(
     assert differences(after.scan().to_arrow(), encrypted.table(f"enc.db.{name}").toArrow()) == ""
 
 
-def test_java_s_files_are_encrypted_as_ours(encrypted: Any, lake: lakescan.Catalog) -> None:
+def test_files_of_java_are_encrypted_like_those_of_lakescan(encrypted: Any, lake: lakescan.Catalog) -> None:
     encrypted.sql(f"CREATE TABLE enc.db.theirs USING iceberg TBLPROPERTIES ({PROPERTIES}) AS {ROWS}")
     lakescan.sql(f"CREATE TABLE encrypted_lake.db.ours (id bigint) TBLPROPERTIES ({PROPERTIES})")
     lakescan.table("encrypted_lake.db.ours").append(pa.table({"id": [1]}))

@@ -103,7 +103,7 @@ def test_each_removes_old_metadata_files_of_both(bare: Any, folder: Path) -> Non
 
 
 @pytest.mark.parametrize("properties", ["", "'write.metadata.delete-after-commit.enabled'='true'"])
-def test_writers_that_race_lose_nothing(bare: Any, folder: Path, properties: str) -> None:
+def test_concurrent_writers_lose_nothing(bare: Any, folder: Path, properties: str) -> None:
     created(bare, properties, clauses="")
     bare.conf.set("spark.sql.shuffle.partitions", "1")
 
@@ -124,7 +124,7 @@ def test_writers_that_race_lose_nothing(bare: Any, folder: Path, properties: str
     assert ids_of(bare, folder) == wanted
 
 
-def test_maintenance_beside_a_job_of_java_loses_nothing(bare: Any, folder: Path) -> None:
+def test_maintenance_during_a_job_of_java_loses_nothing(bare: Any, folder: Path) -> None:
     created(bare, clauses="")
     done = threading.Event()
 

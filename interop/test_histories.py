@@ -43,7 +43,7 @@ def test_rows_differ_by_the_sign_of_zero_and_by_how_often_they_occur() -> None:
     assert "types" in difference(pa.table({"d": [1]}), pa.table({"d": pa.array([1], pa.int32())}))
 
 
-def test_rows_with_bytes_that_are_deleted_and_inserted_alike_are_no_change() -> None:
+def test_rows_with_bytes_deleted_and_inserted_unchanged_are_not_changes() -> None:
     kinds = ["DELETE", "INSERT", "INSERT", "INSERT"]
     found = pa.table({"b": [b"a", b"a", b"a", b"b"], "_change_type": kinds, "_change_ordinal": [0, 0, 0, 0]})
     assert sorted(without_carried(found)["b"].to_pylist()) == [b"a", b"b"]

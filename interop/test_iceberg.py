@@ -106,7 +106,7 @@ def written(jvm: Any, warehouse: Path, name: str, statements: list[str]) -> tupl
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_rows_are_those_that_java_reads(jvm, warehouse: Path, name: str) -> None:
+def test_lakescan_reads_the_rows_that_java_reads(jvm, warehouse: Path, name: str) -> None:
     identifier, location = written(jvm, warehouse, name, CASES[name])
     expected = jvm.table(identifier).toArrow()
     actual = lakescan.table(location).scan().to_arrow()
@@ -142,7 +142,7 @@ FILTERS += [
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
-def test_a_filter_on_a_partitioned_table_keeps_what_java_keeps(jvm, warehouse: Path, transform: str) -> None:
+def test_a_filter_on_a_partitioned_table_keeps_the_rows_that_java_keeps(jvm, warehouse: Path, transform: str) -> None:
     by = transform.removeprefix("identity(").removesuffix(")") if transform.startswith("identity") else transform
     statements = [f"CREATE TABLE {{t}} USING iceberg PARTITIONED BY ({by}) AS {TYPES}"]
     identifier, location = written(jvm, warehouse, f"by {transform}", statements)
@@ -214,7 +214,7 @@ def delete_by_name(jvm: Any, identifier: str, location: str, file_format: str, n
 
 
 @pytest.mark.parametrize("case", ["position deletes", "partition evolution", "version 1"])
-def test_metadata_columns_are_those_of_java(jvm, warehouse: Path, case: str) -> None:
+def test_metadata_columns_equal_those_of_java(jvm, warehouse: Path, case: str) -> None:
     identifier, location = written(jvm, warehouse, f"metadata {case}", CASES[case])
     columns = ["id", "_file", "_pos", "_spec_id", "_partition"]
     expected = jvm.sql(f"SELECT {', '.join(columns)} FROM {identifier}").toArrow()
@@ -222,7 +222,7 @@ def test_metadata_columns_are_those_of_java(jvm, warehouse: Path, case: str) -> 
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-def test_row_lineage_is_that_of_java(jvm, warehouse: Path, file_format: str) -> None:
+def test_row_lineage_equals_that_of_java(jvm, warehouse: Path, file_format: str) -> None:
     properties = f"'format-version'='3', 'write.update.mode'='copy-on-write', 'write.format.default'='{file_format}'"
     statements = [
         f"CREATE TABLE {{t}} USING iceberg TBLPROPERTIES ({properties}) AS {ROWS}",
@@ -237,7 +237,7 @@ def test_row_lineage_is_that_of_java(jvm, warehouse: Path, file_format: str) -> 
     assert differences(lakescan.table(location).scan().select(*columns).to_arrow(), expected) == ""
 
 
-def test_row_lineage_of_an_upgraded_table_is_that_of_java(jvm, warehouse: Path) -> None:
+def test_row_lineage_of_an_upgraded_table_equals_that_of_java(jvm, warehouse: Path) -> None:
     statements = [f"CREATE TABLE {{t}} USING iceberg TBLPROPERTIES ('format-version'='2') AS {ROWS}"]
     statements += ["ALTER TABLE {t} SET TBLPROPERTIES ('format-version'='3')"]
     identifier, location = written(jvm, warehouse, "lineage upgraded", statements)
@@ -267,7 +267,7 @@ def test_files_without_ids_are_read_by_the_name_mapping_that_java_makes(jvm, war
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-def test_defaults_of_added_columns_are_those_of_java(jvm, warehouse: Path, file_format: str) -> None:
+def test_defaults_of_added_columns_equal_those_of_java(jvm, warehouse: Path, file_format: str) -> None:
     create = f"CREATE TABLE {{t}} (id int, s struct<x: int>) USING iceberg TBLPROPERTIES ('format-version'='3', 'write.format.default'='{file_format}')"
     insert = "INSERT INTO {t} VALUES (1, named_struct('x', 1)), (2, null)"
     identifier, location = written(jvm, warehouse, f"defaults {file_format}", [create, insert])

@@ -281,7 +281,7 @@ def test_values_by_position_come_before_those_by_name(twins: Callable[..., Twins
     both.check()
 
 
-def test_a_snapshot_of_a_table_of_spark_is_the_jvms(jvm: Any, rest: lakescan.Catalog, tmp_path: Path) -> None:
+def test_a_snapshot_of_a_spark_table_equals_that_of_the_jvm(jvm: Any, rest: lakescan.Catalog, tmp_path: Path) -> None:
     """Equal columns, partitions, properties, name mapping and files; each side reads and changes the other's table."""
     folder = tmp_path / "source"
     jvm.sql(

@@ -29,7 +29,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("case", ROWS)
-def test_metadata_tables_are_those_of_java(jvm, warehouse: Path, case: str) -> None:
+def test_metadata_tables_equal_those_of_java(jvm, warehouse: Path, case: str) -> None:
     identifier, location = written(jvm, warehouse, f"inspected {case}", CASES[case])
     wrong = {}
     for name in TABLES:
@@ -60,14 +60,14 @@ def with_true_nulls(manifests: pa.Table) -> pa.Table:
     )
 
 
-def test_a_metadata_table_follows_the_snapshot_asked_for(jvm, warehouse: Path) -> None:
+def test_a_metadata_table_follows_the_selected_snapshot(jvm, warehouse: Path) -> None:
     identifier, location = written(jvm, warehouse, "inspected as of", CASES["deletion vectors"])
     for row in jvm.table(f"{identifier}.snapshots").collect():
         expected: Any = jvm.sql(f"SELECT * FROM {identifier}.files VERSION AS OF {row.snapshot_id}").toArrow()
         assert differences(lakescan.table(location).inspect("files", version=row.snapshot_id), expected) == ""
 
 
-def test_bounds_of_dates_and_times_are_spelled_alike(jvm, warehouse: Path) -> None:
+def test_bounds_of_dates_and_times_are_formatted_alike(jvm, warehouse: Path) -> None:
     """Also for years without four digits."""
     jvm.sql(
         "CREATE TABLE ice.db.spelled (d DATE, z TIMESTAMP, w TIMESTAMP_NTZ, y DATE, m TIMESTAMP_NTZ, h TIMESTAMP) "

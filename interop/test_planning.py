@@ -73,7 +73,7 @@ def of_lakescan(location: str, options: dict[str, int]) -> list[dict[str, int]]:
 )
 @pytest.mark.parametrize("kind", ["tiny", "mixed", "large", "whole splits"])
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-def test_task_groups_are_those_of_java(
+def test_task_groups_equal_those_of_java(
     jvm, tmp_path: Path, file_format: str, kind: str, options: dict[str, int]
 ) -> None:
     chance = random.Random(kind)

@@ -102,7 +102,7 @@ def twins(jvm: Any, rest: lakescan.Catalog, request: pytest.FixtureRequest) -> C
     return lambda properties="", version=2: Twins(jvm, rest, name, properties, version)
 
 
-def test_states(twins: Callable[..., Twins]) -> None:
+def test_rollbacks_equal_those_of_the_jvm(twins: Callable[..., Twins]) -> None:
     both = twins()
     for number in range(3):
         both.sql(f"INSERT INTO {{t}} VALUES ({number}, 'a')")
@@ -118,7 +118,7 @@ def test_states(twins: Callable[..., Twins]) -> None:
     both.call("fast_forward", branch="new", to="old")
 
 
-def test_ancestors(twins: Callable[..., Twins], jvm: Any, rest: lakescan.Catalog) -> None:
+def test_ancestors_equal_those_of_the_jvm(twins: Callable[..., Twins], jvm: Any, rest: lakescan.Catalog) -> None:
     both = twins()
     for number in range(3):
         both.sql(f"INSERT INTO {{t}} VALUES ({number}, 'a')")
@@ -129,7 +129,7 @@ def test_ancestors(twins: Callable[..., Twins], jvm: Any, rest: lakescan.Catalog
         assert [tuple(each.values()) for each in found.to_pylist()] == [tuple(row) for row in rows]
 
 
-def test_dynamic_overwrites_are_picked(twins: Callable[..., Twins], jvm: Any) -> None:
+def test_dynamic_overwrites_are_cherry_picked(twins: Callable[..., Twins], jvm: Any) -> None:
     both = twins()
     both.sql("INSERT INTO {t} VALUES (1, 'a'), (2, 'b')")
     both.sql("ALTER TABLE {t} CREATE BRANCH b")
@@ -142,7 +142,7 @@ def test_dynamic_overwrites_are_picked(twins: Callable[..., Twins], jvm: Any) ->
     both.call("cherrypick_snapshot", snapshot_id=lambda ids: ids[1])
 
 
-def test_our_dynamic_overwrites_are_picked_there(rest: lakescan.Catalog, jvm: Any) -> None:
+def test_dynamic_overwrites_of_lakescan_are_cherry_picked_by_the_jvm(rest: lakescan.Catalog, jvm: Any) -> None:
     table = rest.create_table("db.picked_there", "id BIGINT, part STRING", partition_by=["part"])
     table.append(pa.table({"id": [1, 2], "part": ["a", "b"]}))
     table.create_branch("b")
@@ -153,7 +153,7 @@ def test_our_dynamic_overwrites_are_picked_there(rest: lakescan.Catalog, jvm: An
     assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == [2, 3, 9]
 
 
-def test_retention(twins: Callable[..., Twins], rest: lakescan.Catalog, jvm: Any) -> None:
+def test_retention_equals_that_of_the_jvm(twins: Callable[..., Twins], rest: lakescan.Catalog, jvm: Any) -> None:
     both = twins()
     for number in range(2):
         both.sql(f"INSERT INTO {{t}} VALUES ({number}, 'a')")
@@ -183,7 +183,9 @@ def test_retention(twins: Callable[..., Twins], rest: lakescan.Catalog, jvm: Any
     both.check()
 
 
-def test_a_branch_of_an_empty_table(twins: Callable[..., Twins], rest: lakescan.Catalog, jvm: Any) -> None:
+def test_a_branch_of_an_empty_table_equals_that_of_the_jvm(
+    twins: Callable[..., Twins], rest: lakescan.Catalog, jvm: Any
+) -> None:
     both = twins()
     jvm.sql(f"ALTER TABLE rest.{both.theirs} CREATE BRANCH b")
     rest.load_table(both.ours).create_branch("b")
@@ -192,7 +194,7 @@ def test_a_branch_of_an_empty_table(twins: Callable[..., Twins], rest: lakescan.
     both.call("fast_forward", branch="main", to="b")
 
 
-def test_staged_rows(twins: Callable[..., Twins], rest: lakescan.Catalog, jvm: Any) -> None:
+def test_staged_rows_are_published_as_by_the_jvm(twins: Callable[..., Twins], rest: lakescan.Catalog, jvm: Any) -> None:
     both = twins("'write.wap.enabled'='true'")
     both.sql("INSERT INTO {t} VALUES (1, 'a')")
     jvm.conf.set("spark.wap.id", "load")
@@ -208,7 +210,7 @@ def test_staged_rows(twins: Callable[..., Twins], rest: lakescan.Catalog, jvm: A
     assert sorted(rest.load_table(both.ours).to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
 
 
-def test_expiry(twins: Callable[..., Twins], jvm: Any) -> None:
+def test_expiry_equals_that_of_the_jvm(twins: Callable[..., Twins], jvm: Any) -> None:
     both = twins("'write.delete.mode'='merge-on-read'")
     both.sql("INSERT INTO {t} VALUES (1, 'a'), (2, 'a'), (3, 'b')")
     both.sql("DELETE FROM {t} WHERE id = 1")
@@ -222,7 +224,7 @@ def test_expiry(twins: Callable[..., Twins], jvm: Any) -> None:
     both.call("expire_snapshots", older_than=LATER)
 
 
-def test_a_table_is_registered_there_and_here(rest: lakescan.Catalog, jvm: Any) -> None:
+def test_a_table_is_registered_by_both(rest: lakescan.Catalog, jvm: Any) -> None:
     table = rest.create_table("db.first_name", "id BIGINT")
     table.append(pa.table({"id": [1, 2]}))
     source = jvm.sql("SELECT file FROM rest.db.first_name.metadata_log_entries ORDER BY timestamp DESC").collect()[0][0]
@@ -233,7 +235,7 @@ def test_a_table_is_registered_there_and_here(rest: lakescan.Catalog, jvm: Any) 
 
 
 @pytest.mark.parametrize("options", [{}, {"remove-dangling-deletes": "true"}], ids=str)
-def test_rewrites(twins: Callable[..., Twins], options: dict[str, str]) -> None:
+def test_rewrites_equal_those_of_the_jvm(twins: Callable[..., Twins], options: dict[str, str]) -> None:
     """Both remove the delete file of a rewritten file. The JVM's result does not count it, because its core removes it.
 
     lakescan's `removed_delete_files_count` follows Iceberg's documentation: the delete files that the command removed.
@@ -280,7 +282,7 @@ def hive(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_files_are_added(twins: Callable[..., Twins], hive: Path, jvm: Any, version: int) -> None:
+def test_files_are_added_as_by_the_jvm(twins: Callable[..., Twins], hive: Path, jvm: Any, version: int) -> None:
     both = twins(version=version)
     both.call("add_files", source_table=f"`parquet`.`{hive}`", partition_filter={"part": "a"})
     assert _files(both, both.ours) == _files(both, both.theirs)
@@ -297,7 +299,7 @@ def _files(both: Twins, name: str) -> list[str]:
     return sorted(map(str, rows))
 
 
-def test_the_jvm_goes_on_with_added_files(twins: Callable[..., Twins], hive: Path, jvm: Any) -> None:
+def test_the_jvm_continues_a_table_with_added_files(twins: Callable[..., Twins], hive: Path, jvm: Any) -> None:
     both = twins()
     both.call("add_files", source_table=f"`parquet`.`{hive}`")
     assert _files(both, both.ours) == _files(both, both.theirs)

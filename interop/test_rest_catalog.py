@@ -23,7 +23,7 @@ def java(jvm: Any, name: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in jvm.table(f"rest.{name}").collect())
 
 
-def test_a_table_has_its_life_in_the_catalog(rest: lakescan.Catalog, jvm: Any) -> None:
+def test_a_table_is_created_written_and_dropped_in_the_catalog(rest: lakescan.Catalog, jvm: Any) -> None:
     made = lakescan.sql(
         None,
         "CREATE TABLE rest.db.life (id BIGINT NOT NULL, at TIMESTAMP, part STRING, PRIMARY KEY (id) NOT ENFORCED) "
@@ -46,7 +46,7 @@ def test_a_table_has_its_life_in_the_catalog(rest: lakescan.Catalog, jvm: Any) -
     assert not {"db.after", "db.life"} & set(rest.list_tables("db"))
 
 
-def test_conflicts_are_said(rest: lakescan.Catalog, jvm: Any) -> None:
+def test_conflicts_are_reported(rest: lakescan.Catalog, jvm: Any) -> None:
     """Another writer adds to the replaced rows, removes them, or replaces them; rows added elsewhere do not conflict."""
     from lakescan.iceberg.target import IcebergTarget
     from lakescan.options.write import WriteOptions
@@ -76,7 +76,7 @@ def test_conflicts_are_said(rest: lakescan.Catalog, jvm: Any) -> None:
     assert java(jvm, "db.conflicts") == [(2, "b"), (3, "c"), (6, "b"), (9, "a")]
 
 
-def test_writers_here_and_in_the_jvm_lose_and_double_nothing(rest: lakescan.Catalog, jvm: Any) -> None:
+def test_concurrent_writers_in_lakescan_and_the_jvm_lose_and_double_nothing(rest: lakescan.Catalog, jvm: Any) -> None:
     often = {"commit.retry.num-retries": "100", "commit.retry.max-wait-ms": "500"}
     rest.create_table("db.crowd", "id BIGINT", properties=often)
     expected = written_by_many(
@@ -165,9 +165,7 @@ def test_tables_of_format_version_three_are_written_in_turn_and_rows_keep_their_
 
 
 @pytest.mark.parametrize("version", ["2", "3"])
-def test_deletes_that_another_writer_adds_to_what_is_replaced_are_a_conflict(
-    rest: lakescan.Catalog, jvm: Any, version: str
-) -> None:
+def test_concurrent_deletes_in_replaced_files_are_a_conflict(rest: lakescan.Catalog, jvm: Any, version: str) -> None:
     """By position delete files and by vectors; a later commit without deletes hides nothing."""
     from lakescan.iceberg.target import IcebergTarget
     from lakescan.maintenance import compact
@@ -207,7 +205,9 @@ def test_rows_from_before_version_three_get_their_ids_with_the_next_commit(rest:
     assert len({row[3] for row in lineage(jvm, rest, "db.upgraded")}) == 4
 
 
-def test_streams_go_from_a_catalog_into_another_table(rest: lakescan.Catalog, jvm: Any, tmp_path: Path) -> None:
+def test_a_stream_reads_a_catalog_table_and_writes_another_table(
+    rest: lakescan.Catalog, jvm: Any, tmp_path: Path
+) -> None:
     """On PySpark 4.1, into a Delta table, by names."""
     import lakescan.spark
 
@@ -242,7 +242,7 @@ def vending(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lakescan.Catal
             yield catalog
 
 
-def test_credentials_that_a_catalog_vends_reach_workers_and_no_text(vending: lakescan.Catalog, jvm: Any) -> None:
+def test_vended_credentials_reach_workers_and_are_in_no_text(vending: lakescan.Catalog, jvm: Any) -> None:
     import lakescan.spark
 
     table = vending.create_table("db.t", "id BIGINT, part STRING", partition_by=["part"])
@@ -261,7 +261,7 @@ def test_credentials_that_a_catalog_vends_reach_workers_and_no_text(vending: lak
     assert not [text for text in texts if SECRET in text or KEY in text]
 
 
-def test_several_tables_are_changed_in_one_commit_or_none(rest: lakescan.Catalog, jvm: Any) -> None:
+def test_several_tables_are_changed_in_one_commit_or_not_at_all(rest: lakescan.Catalog, jvm: Any) -> None:
     for name in ("debits", "credits"):
         jvm.sql(f"CREATE TABLE rest.db.{name} (id BIGINT, n INT) USING iceberg TBLPROPERTIES ('format-version'='3')")
         jvm.sql(f"INSERT INTO rest.db.{name} VALUES (1, 1), (2, 2)")
@@ -288,7 +288,7 @@ def test_several_tables_are_changed_in_one_commit_or_none(rest: lakescan.Catalog
     assert java(jvm, "db.credits") == [(1, 1), (2, 2), (3, 9), (5, 5), (6, 6), (8, 1)]
 
 
-def test_the_servers_plans_have_the_rows_of_plans_made_here(rest: lakescan.Catalog, jvm: Any) -> None:
+def test_server_plans_have_the_rows_of_local_plans(rest: lakescan.Catalog, jvm: Any) -> None:
     jvm.sql(
         "CREATE TABLE rest.db.planned (id BIGINT, part STRING, at TIMESTAMP) USING iceberg "
         "PARTITIONED BY (part, days(at)) TBLPROPERTIES ('write.delete.mode'='merge-on-read')"

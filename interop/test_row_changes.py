@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support import row_deltas
-from tests.support.row_changes import MERGE_ON_READ, change, changing
+from tests.support.row_changes import MERGE_ON_READ, begin_change, change
 from tests.tables.support import now, pairs, rows
 
 import lakescan
@@ -44,7 +44,7 @@ def without(some: Sequence[Row], *ids: int) -> list[Row]:
     return [row for row in some if row[0] not in ids]
 
 
-def test_deletes_in_turn(jvm: Any, table: lakescan.Table) -> None:
+def test_both_sides_delete_in_turn(jvm: Any, table: lakescan.Table) -> None:
     """Each side merges its deletes with the other's."""
     now().delete("id IN (1, 12, 13)")
     left = without([*A, *B], 1, 12, 13)
@@ -61,7 +61,7 @@ def test_deletes_in_turn(jvm: Any, table: lakescan.Table) -> None:
     check(jvm, without(left, 4))
 
 
-def test_updates_and_merges_in_turn(jvm: Any, table: lakescan.Table) -> None:
+def test_both_sides_update_and_merge_in_turn(jvm: Any, table: lakescan.Table) -> None:
     now().update({"id": "id + 100"}, "id IN (1, 12)")
     left = [*without([*A, *B], 1, 12), (101, "a"), (112, "b")]
     check(jvm, left)
@@ -81,7 +81,7 @@ def test_updates_and_merges_in_turn(jvm: Any, table: lakescan.Table) -> None:
     check(jvm, left)
 
 
-def test_rewritten_files(jvm: Any, table: lakescan.Table) -> None:
+def test_files_with_deletes_are_rewritten(jvm: Any, table: lakescan.Table) -> None:
     """Copy-on-write of files that have deletes of either side."""
     jvm.sql("DELETE FROM rest.db.t WHERE id IN (2, 14)")
     now().delete("id = 3", row_change_mode="copy-on-write")
@@ -91,7 +91,7 @@ def test_rewritten_files(jvm: Any, table: lakescan.Table) -> None:
     check(jvm, [*without(left, 4, 15), (104, "a"), (115, "b")])
 
 
-def test_files_that_lose_all_rows(jvm: Any, table: lakescan.Table) -> None:
+def test_files_that_lose_all_rows_are_removed(jvm: Any, table: lakescan.Table) -> None:
     """They are removed together with their deletes."""
     change("delete", "id IN (1, 12)")
     change("delete", "id < 13")
@@ -101,7 +101,7 @@ def test_files_that_lose_all_rows(jvm: Any, table: lakescan.Table) -> None:
     assert jvm.table("rest.db.t.delete_files").count() == 0
 
 
-def test_partitions_of_older_specs(jvm: Any, table: lakescan.Table) -> None:
+def test_deletes_are_in_partitions_of_older_specs(jvm: Any, table: lakescan.Table) -> None:
     """After a change of the spec, deletes are in the partitions of their data files."""
     jvm.sql("ALTER TABLE rest.db.t ADD PARTITION FIELD truncate(id, 5)")
     jvm.sql("INSERT INTO rest.db.t VALUES (20, 'a'), (21, 'a')")
@@ -114,7 +114,7 @@ def test_partitions_of_older_specs(jvm: Any, table: lakescan.Table) -> None:
 
 @pytest.mark.parametrize("table", [("2", ()), ("2", ("part",))], indirect=True, ids=str)
 @pytest.mark.parametrize("granularity", ["file", "partition"])
-def test_upgraded_tables(jvm: Any, table: lakescan.Table, granularity: str) -> None:
+def test_upgraded_tables_get_vectors(jvm: Any, table: lakescan.Table, granularity: str) -> None:
     """Vectors replace the position deletes of version 2."""
     jvm.sql(f"ALTER TABLE rest.db.t SET TBLPROPERTIES ('write.delete.granularity' = '{granularity}')")
     now().append(rows((30, "a"), (31, "a")))
@@ -165,7 +165,7 @@ SAME = [
 
 @pytest.mark.parametrize("version", ["2", "3"])
 @pytest.mark.parametrize(("where", "properties"), SAME, ids=str)
-def test_summaries_are_those_of_the_jvm(jvm: Any, rest: Any, rest_uri: str, version, where, properties) -> None:
+def test_summaries_equal_those_of_the_jvm(jvm: Any, rest: Any, rest_uri: str, version, where, properties) -> None:
     """For the first delete in a file, and for one in files that have deletes."""
     for name in ("db.t", "db.twin"):
         create(rest_uri, name, version, ("part",), **properties)
@@ -188,19 +188,19 @@ def counters(name: str) -> dict[str, str]:
     return {"operation": newest["operation"], **counted}
 
 
-def test_a_statement_of_the_jvm_conflicts_as_ours(jvm: Any, rest: Any, rest_uri: str) -> None:
+def test_statements_of_the_jvm_and_lakescan_conflict_alike(jvm: Any, rest: Any, rest_uri: str) -> None:
     """The JVM reads the commits that lakescan's statement is rebased onto."""
     create(rest_uri, "db.t", "2", ("part",))
-    ours = changing("delete", "id IN (1, 12)")
+    ours = begin_change("delete", "id IN (1, 12)")
     jvm.sql("DELETE FROM rest.db.t WHERE id IN (2, 14)")
     ours()
     left = without([*A, *B], 1, 2, 12, 14)
     check(jvm, left)
-    late = changing("update", "id = 3", [(3, "b")])
+    late = begin_change("update", "id = 3", [(3, "b")])
     jvm.sql("DELETE FROM rest.db.t WHERE id = 4")
     with pytest.raises(lakescan.CommitConflict):
         late()
     change("delete", "id = 5")
     check(jvm, without(left, 4, 5))
-    assert row_deltas.head().operation == "delete"
+    assert row_deltas.head_snapshot().operation == "delete"
     rest.drop_table("db.t")

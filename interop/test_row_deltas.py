@@ -37,7 +37,7 @@ def table(request: pytest.FixtureRequest, rest: lakescan.Catalog, rest_uri: str)
 def delta(deletes: Sequence[DeleteFile], new: Sequence[Row] = (), referenced: Sequence[str] = ()) -> None:
     commit = row_deltas.commit()
     written = write_rows(commit.writes, rows(*new).to_batches(), "w") if new else []
-    changes = SnapshotChanges(added_files(written, commit.base), added_deletes=row_deltas.added(deletes))
+    changes = SnapshotChanges(added_files(written, commit.base), added_deletes=row_deltas.added_deletes(deletes))
     commit.row_delta(changes, Validation.create(commit.base, referenced=pa.array(referenced, pa.string())))
 
 
@@ -56,7 +56,7 @@ def without(some: Sequence[Row], *ids: int) -> list[Row]:
     return [row for row in some if row[0] not in ids]
 
 
-def test_deletes_by_position(jvm: Any, table: lakescan.Table) -> None:
+def test_the_jvm_reads_deletes_by_position(jvm: Any, table: lakescan.Table) -> None:
     """Position delete files in version 2, vectors in version 3; the JVM adds deletes and rewrites the files."""
     delta(row_deltas.by_position("id IN (1, 12, 13)"))
     left = without([*A, *B], 1, 12, 13)
@@ -70,7 +70,7 @@ def test_deletes_by_position(jvm: Any, table: lakescan.Table) -> None:
     check(jvm, without(left, 3))
 
 
-def test_deletes_by_key(jvm: Any, table: lakescan.Table) -> None:
+def test_the_jvm_reads_deletes_by_key(jvm: Any, table: lakescan.Table) -> None:
     """They delete the rows of earlier commits, not of their own or of later ones."""
     delta(row_deltas.equality_deletes([3], part_of(table, "a")), new=[(3, "a"), (4, "a")])
     left = [*without([*A, *B], 3), (3, "a"), (4, "a")]
@@ -83,7 +83,7 @@ def test_deletes_by_key(jvm: Any, table: lakescan.Table) -> None:
     check(jvm, without(left, 5))
 
 
-def test_updates_in_turn(jvm: Any, table: lakescan.Table) -> None:
+def test_both_sides_update_in_turn(jvm: Any, table: lakescan.Table) -> None:
     """Deleted positions and new rows in one commit, by lakescan and by MERGE."""
     delta(row_deltas.by_position("id IN (6, 15)"), new=[(106, "a"), (115, "b"), (120, None)])
     left = [*without([*A, *B], 6, 15), (106, "a"), (115, "b"), (120, None)]
@@ -101,11 +101,11 @@ def test_updates_in_turn(jvm: Any, table: lakescan.Table) -> None:
 
 
 @pytest.mark.parametrize("table", [("2", ())], indirect=True, ids=str)
-def test_one_file_of_positions_for_several_data_files(jvm: Any, table: lakescan.Table) -> None:
+def test_the_jvm_reads_one_position_delete_file_for_several_data_files(jvm: Any, table: lakescan.Table) -> None:
     found = row_deltas.positions_of("id IN (1, 2, 16)")
     assert len(found) == 2
     positions = [(path, each) for path, some in found.items() for each in some]
-    name = f"{row_deltas.base().metadata.location}/data/both.parquet"
+    name = f"{row_deltas.commit_base().metadata.location}/data/both.parquet"
     delta([write_position_deletes(name, positions)], referenced=list(found))
     left = without([*A, *B], 1, 2, 16)
     check(jvm, left)

@@ -83,7 +83,7 @@ MORE = [
 ]
 
 
-def test_alter_table_is_that_of_the_jvm(rest: lakescan.Catalog, jvm: Any) -> None:
+def test_alter_table_equals_that_of_the_jvm(rest: lakescan.Catalog, jvm: Any) -> None:
     """The statements of `test_alter`, in lakescan's SQL."""
     columns = (
         "id BIGINT NOT NULL, part STRING, at TIMESTAMP, n INT, f FLOAT, d DECIMAL(9, 2), day DATE, "
@@ -127,7 +127,7 @@ REFS = [
 ]
 
 
-def test_branches_and_tags_are_those_of_the_jvm(rest: lakescan.Catalog, jvm: Any) -> None:
+def test_branches_and_tags_equal_those_of_the_jvm(rest: lakescan.Catalog, jvm: Any) -> None:
     names = ("rest.db.refs_ours", "rest.db.refs_theirs")
     ids = {}
     for each in names:
@@ -260,7 +260,7 @@ DELTA_ROWS = [
 ]
 
 
-def test_statements_of_delta_make_the_commits_that_they_make_there(jvm: Any, warehouse: Path) -> None:
+def test_statements_about_delta_tables_make_the_commits_of_delta(jvm: Any, warehouse: Path) -> None:
     made = [f"CREATE TABLE {{t}} ({DELTA_TYPES}) USING delta", *DELTA_ROWS]
     theirs, expected = written(jvm, warehouse, "statements jvm", made)
     mine, found = written(jvm, warehouse, "statements own", made)
@@ -297,7 +297,7 @@ def few_tasks(jvm: Any) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("few_tasks")
-def test_commands_of_delta_return_the_columns_that_they_return_there(jvm: Any, warehouse: Path) -> None:
+def test_commands_of_delta_return_the_columns_of_delta(jvm: Any, warehouse: Path) -> None:
     """Each command runs on both twins, so that both make the same commits."""
     made = [f"CREATE TABLE {{t}} ({DELTA_TYPES}) USING delta", *DELTA_ROWS]
     theirs, expected = written(jvm, warehouse, "commands jvm", made)

@@ -45,7 +45,7 @@ def rows(location: str, snapshot: int) -> Counter[Any]:
 
 
 @pytest.mark.parametrize(("version", "mode"), MODES)
-def test_what_a_state_becomes_by_changes_is_the_next(jvm, warehouse: Path, version: int, mode: str) -> None:
+def test_changes_lead_from_each_state_to_the_next(jvm, warehouse: Path, version: int, mode: str) -> None:
     name = f"changed_{version}_{mode.replace('-', '_')}"
     changed(jvm, name, version, mode)
     location = f"{warehouse}/ice/db/{name}"
@@ -68,7 +68,7 @@ def _sides(changes: list[dict[str, Any]]) -> dict[Any, set[str]]:
 
 
 @pytest.mark.parametrize("identity", [(), ("id",)])
-def test_changes_are_those_of_javas_changelog(jvm, warehouse: Path, identity: tuple[str, ...]) -> None:
+def test_changes_equal_those_of_javas_changelog(jvm, warehouse: Path, identity: tuple[str, ...]) -> None:
     """Only cases that Java supports: it refuses tables with delete files, and identities that occur twice in a commit."""
     name = f"changelog_{len(identity)}"
     identifier = changed(jvm, name, 2, "copy-on-write")
@@ -89,7 +89,7 @@ def test_changes_are_those_of_javas_changelog(jvm, warehouse: Path, identity: tu
 
 
 @pytest.mark.parametrize(("version", "mode"), MODES)
-def test_appends_are_streamed_and_compactions_pass(jvm, warehouse: Path, version: int, mode: str) -> None:
+def test_appends_are_streamed_and_compactions_are_skipped(jvm, warehouse: Path, version: int, mode: str) -> None:
     name = f"streamed_{version}_{mode.replace('-', '_')}"
     identifier = changed(jvm, name, version, mode)
     table = lakescan.table(f"{warehouse}/ice/db/{name}")
@@ -107,7 +107,7 @@ def test_appends_are_streamed_and_compactions_pass(jvm, warehouse: Path, version
     assert +state == Counter(tuple(row) for row in jvm.table(identifier).collect())
 
 
-def test_delta_commits_of_every_kind(jvm, warehouse: Path) -> None:
+def test_delta_commits_of_every_kind_are_streamed(jvm, warehouse: Path) -> None:
     path = f"{warehouse}/streamed_delta"
     properties = "'delta.enableDeletionVectors'='true', 'delta.enableChangeDataFeed'='true'"
     jvm.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, v STRING) USING delta TBLPROPERTIES ({properties})")

@@ -27,7 +27,7 @@ def java(jvm: Any, text: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in jvm.sql(text).collect())
 
 
-def test_a_view_made_here_is_read_replaced_and_dropped_by_the_jvm(orders: lakescan.Catalog, jvm: Any) -> None:
+def test_a_view_of_lakescan_is_read_replaced_and_dropped_by_the_jvm(orders: lakescan.Catalog, jvm: Any) -> None:
     orders.create_view("shop.french", "SELECT id FROM orders WHERE country = 'FR'", comment="of France", columns=["no"])
     assert java(jvm, "SELECT * FROM rest.shop.french") == [(1,), (3,)]
     described = {row[0]: row[1] for row in jvm.sql("DESCRIBE TABLE EXTENDED rest.shop.french").collect()}
@@ -43,7 +43,7 @@ def test_a_view_made_here_is_read_replaced_and_dropped_by_the_jvm(orders: lakesc
     assert not orders.view_exists("shop.french")
 
 
-def test_a_view_made_by_the_jvm_is_read_replaced_renamed_and_dropped_here(orders: lakescan.Catalog, jvm: Any) -> None:
+def test_a_view_of_the_jvm_is_read_replaced_renamed_and_dropped_by_lakescan(orders: lakescan.Catalog, jvm: Any) -> None:
     jvm.sql("USE rest.shop")
     try:
         jvm.sql(
@@ -76,7 +76,7 @@ def test_a_view_made_by_the_jvm_is_read_replaced_renamed_and_dropped_here(orders
         orders.load_view("shop.deutsch")
 
 
-def test_names_are_of_tables_or_views(orders: lakescan.Catalog, jvm: Any) -> None:
+def test_a_name_belongs_to_a_table_or_a_view(orders: lakescan.Catalog, jvm: Any) -> None:
     lakescan.sql("CREATE VIEW rest.shop.taken AS SELECT 1 AS one")
     with pytest.raises(lakescan.TableExists, match="is a view"):
         orders.create_table("shop.taken", "id INT")

@@ -81,7 +81,7 @@ def _location(table: lakescan.Table) -> str:
 
 
 @pytest.mark.parametrize(("format", "by"), [(f, p) for f, some in PARTITIONS.items() for p in some])
-def test_java_reads_what_is_written_here(jvm, local, format: str, by: tuple[str, ...]) -> None:
+def test_java_reads_tables_of_lakescan(jvm, local, format: str, by: tuple[str, ...]) -> None:
     name = f"db.{format.replace(' ', '_')}_{PARTITIONS[format].index(by)}"
     format, _, version = format.partition(" version ")
     properties = {"format-version": version} if version else {}
@@ -167,7 +167,7 @@ def test_mapped_columns_are_written_by_their_physical_names(jvm, warehouse: Path
     assert jvm.read.format("delta").load(path).where("key = 2").count() == 1
 
 
-def test_java_reads_mapped_columns_of_a_table_that_is_made_here(jvm, local) -> None:
+def test_java_reads_mapped_columns_of_a_table_of_lakescan(jvm, local) -> None:
     properties = {"delta.columnMapping.mode": "name"}
     columns = "id BIGINT, `a b` STRING, s STRUCT<x: INT>, p STRING"
     local.create_table("db.mapped", columns, format="delta", partition_by=["p"], properties=properties)
@@ -197,7 +197,7 @@ def test_rows_that_break_a_constraint_of_java_are_not_written(jvm, warehouse: Pa
     assert sorted(row["id"] for row in jvm.read.format("delta").load(path).collect()) == [1, 2]
 
 
-def test_what_java_asks_of_writers_is_refused_where_it_is_not_done(jvm, warehouse: Path) -> None:
+def test_unsupported_writer_requirements_of_java_are_refused(jvm, warehouse: Path) -> None:
     path = f"{warehouse}/asks_constraint"
     jvm.sql(f"CREATE TABLE delta.`{path}` (id BIGINT) USING delta")
     jvm.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT odd CHECK (xpath_int(concat('<a>', id, '</a>'), 'a') > 3)")
@@ -205,7 +205,7 @@ def test_what_java_asks_of_writers_is_refused_where_it_is_not_done(jvm, warehous
         lakescan.table(path).append(pa.table({"id": [-1]}))
 
 
-def test_rows_that_are_added_in_turn_have_ids_of_their_own(jvm, warehouse: Path) -> None:
+def test_rows_added_in_turn_have_unique_ids(jvm, warehouse: Path) -> None:
     path = f"{warehouse}/tracked"
     jvm.sql(f"CREATE TABLE delta.`{path}` (id BIGINT) USING delta")
     jvm.sql(f"INSERT INTO delta.`{path}` VALUES (0), (1)")
@@ -237,7 +237,7 @@ def test_iceberg_tables_are_written_in_turn(jvm, warehouse: Path) -> None:
     assert sorted(row["part"] for row in found.where("id > 2").collect()) == ["a", "b", "c"]
 
 
-def test_java_reads_a_table_that_was_compacted_and_its_stream_passes_that_over(jvm, local, tmp_path: Path) -> None:
+def test_java_reads_a_compacted_table_and_its_stream_skips_the_compaction(jvm, local, tmp_path: Path) -> None:
     local.create_table("db.compacted", "id BIGINT, part STRING", partition_by=["part"])
     for number in range(4):
         local.load_table("db.compacted").append(pa.table({"id": [number], "part": ["p"]}))

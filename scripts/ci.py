@@ -32,7 +32,7 @@ _SUMMARY = re.compile(r"(?:=+ )?(?:\d+ [a-z]+, )*\d+ [a-z]+ in \d[\d.]*s\b")  # 
 
 @dataclass(frozen=True)
 class Part:
-    """One command. `minutes` is its time on two idle cores; `tests` marks pytest runs, whose failures can be repeated."""
+    """One command. `minutes` is its time on two idle cores; `tests` marks pytest runs, whose failures are repeated."""
 
     name: str
     minutes: float

@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
 
 
 def land(raw: Path, days: int, orders: int) -> None:
-    """Write the files of other systems: one file of JSON lines per day, with changes to earlier orders, and bad lines."""
+    """Write the files of other systems: one JSON lines file per day, with changes to earlier orders, and bad lines."""
     raw.mkdir(parents=True, exist_ok=True)
     for number in range(days):
         file = raw / f"{FIRST_DAY + timedelta(number)}.jsonl"

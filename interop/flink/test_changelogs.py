@@ -81,7 +81,7 @@ def test_each_state_and_each_change_is_read(
     assert in_order(replica) == tagged(ledger.states[-1])
 
 
-def test_a_stream_begins_where_flinks_begins(lake: lakescan.Catalog, flink: FlinkSession) -> None:
+def test_a_stream_begins_where_the_stream_of_flink_begins(lake: lakescan.Catalog, flink: FlinkSession) -> None:
     flink.sql(
         "CREATE TABLE lake.db.starts (id BIGINT)", *(f"INSERT INTO lake.db.starts VALUES ({n})" for n in range(4))
     )

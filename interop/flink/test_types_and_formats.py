@@ -51,7 +51,7 @@ NOT_COMPARED = ("a", "am", "m", "r")
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("file_format", ["parquet", "avro", "orc"])
-def test_values_and_filters_are_those_of_flink(
+def test_values_and_filters_equal_those_of_flink(
     lake: lakescan.Catalog, flink: FlinkSession, file_format: str, version: int
 ) -> None:
     name = f"types_{file_format}_{version}"

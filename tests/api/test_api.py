@@ -46,7 +46,7 @@ def table(request, tmp_path: Path, rows: pa.Table) -> lakescan.Table:
     return made
 
 
-def test_a_table_sees_what_it_wrote_and_scans_keep_their_state(table: lakescan.Table, rows: pa.Table) -> None:
+def test_a_table_sees_its_own_writes_and_scans_keep_their_state(table: lakescan.Table, rows: pa.Table) -> None:
     before, version = table.scan(), table.version
     table.append(rows)
     assert table.count() == 2 * len(rows)
@@ -58,7 +58,7 @@ def test_a_table_sees_what_it_wrote_and_scans_keep_their_state(table: lakescan.T
     assert [b.num_rows for b in table.stream(wait=False, on_change="added-rows")]
 
 
-def test_a_table_sees_what_others_wrote_when_it_is_refreshed(table: lakescan.Table, rows: pa.Table) -> None:
+def test_a_refreshed_table_sees_the_writes_of_others(table: lakescan.Table, rows: pa.Table) -> None:
     other = lakescan.table(str(table.name) if table.name else table.location)
     assert table.count() == len(rows)
     other.append(rows)
@@ -68,7 +68,7 @@ def test_a_table_sees_what_others_wrote_when_it_is_refreshed(table: lakescan.Tab
     assert table.version == other.version
 
 
-def test_a_write_whose_table_cannot_be_read_again_is_no_failed_write(tmp_path: Path, monkeypatch) -> None:
+def test_a_write_succeeds_even_if_its_table_cannot_be_reloaded(tmp_path: Path, monkeypatch) -> None:
     lakescan.save(pa.table({"id": [1]}), tmp_path / "t", format="delta")
     table = lakescan.table(tmp_path / "t")
 
@@ -83,7 +83,7 @@ def test_a_write_whose_table_cannot_be_read_again_is_no_failed_write(tmp_path: P
     assert table.count() == 2
 
 
-def test_a_table_does_not_go_on_with_another_that_took_its_place(table: lakescan.Table, rows: pa.Table) -> None:
+def test_a_table_object_does_not_continue_with_a_recreated_table(table: lakescan.Table, rows: pa.Table) -> None:
     table.append(rows)
     if table.format == "iceberg":
         catalog = lakescan.catalog("api")
@@ -117,7 +117,7 @@ def test_select_takes_names_and_lists(table: lakescan.Table) -> None:
     assert table.scan().select("id", ["name"], "day").schema.names == ["id", "name", "day"]
 
 
-def test_short_ways(table: lakescan.Table, rows: pa.Table) -> None:
+def test_tables_have_shortcuts_of_scans(table: lakescan.Table, rows: pa.Table) -> None:
     assert table.count() == len(rows)
     assert table.head(3).num_rows == 3
     assert table.to_arrow().num_rows == len(table.to_pandas()) == table.to_polars().height == len(rows)
@@ -156,7 +156,7 @@ FILTERS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(FILTERS)))
-def test_lazy_frames_have_the_rows_that_whole_ones_have(table: lakescan.Table, number: int) -> None:
+def test_lazy_frames_have_the_rows_of_eager_frames(table: lakescan.Table, number: int) -> None:
     condition = FILTERS[number]
     lazy, whole = table.scan().to_polars(lazy=True), table.to_polars()
     found = lazy.filter(condition).select("name", "id").collect().sort("id")

@@ -77,7 +77,7 @@ def test_a_delete_removes_the_rows_that_spark_removes(table: lakescan.Table, tex
     assert left(table) == [each for each in (1, 2, 3) if each not in CASES[text]]
 
 
-def test_a_text_that_is_no_value_of_the_type_is_refused_and_nothing_is_deleted(table: lakescan.Table) -> None:
+def test_a_text_that_is_invalid_for_the_type_is_refused_and_nothing_is_deleted(table: lakescan.Table) -> None:
     for text in ("id = '5.5'", "dt > '2020-02-30'", "ok = 'on'", "ts < '2020-02-29 12:'"):
         with pytest.raises(lakescan.InvalidFilter, match="cannot be compared with"):
             table.scan().where(text).to_arrow()
@@ -87,7 +87,7 @@ def test_a_text_that_is_no_value_of_the_type_is_refused_and_nothing_is_deleted(t
 
 
 @pytest.mark.parametrize("text", CASES)
-def test_statements_of_sql_mean_the_same_in_process(table: lakescan.Table, text: str) -> None:
+def test_sql_statements_have_the_same_meaning_in_process(table: lakescan.Table, text: str) -> None:
     found = lakescan.sql(f"SELECT id FROM {table.name} WHERE {text}").to_arrow()
     assert ids(found) == CASES[text]
     lakescan.sql(f"DELETE FROM {table.name} WHERE {text}")

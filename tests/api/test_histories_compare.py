@@ -32,14 +32,14 @@ def compared(what: str, ours: Callable[[], pa.Table], theirs: Callable[[], pa.Ta
     return tally
 
 
-def test_a_state_that_is_listed_and_then_not_there_is_a_difference() -> None:
+def test_a_listed_state_that_cannot_be_read_is_a_difference() -> None:
     gone = raising(lakescan.NoSuchSnapshot("no version 3"))
     with pytest.raises(Difference, match="only the JVM has it"):
         compared("states", gone, lambda: ROWS)
     assert compared("states", gone, raising(ValueError("nor here"))).counts["states"] == 0
 
 
-def test_a_refusal_by_name_is_counted_as_no_comparison() -> None:
+def test_a_refusal_by_name_does_not_count_as_a_comparison() -> None:
     tally = compared("rows", raising(lakescan.UnsupportedFeature("x")), lambda: ROWS)
     assert (tally.counts["rows"], tally.counts["refused: rows"]) == (0, 1)
 

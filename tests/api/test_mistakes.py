@@ -99,7 +99,7 @@ MISTAKES: dict[str, tuple[Callable[[lakescan.Table], object], type[Exception], s
 
 
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_told_with_what_to_do(
+def test_the_error_for_a_mistake_tells_what_to_do(
     orders: lakescan.Table,
     mistake: tuple[Callable[[lakescan.Table], object], type[Exception], str],
     tmp_path: Path,
@@ -112,10 +112,10 @@ def test_a_mistake_is_told_with_what_to_do(
     assert orders.refresh().scan().to_arrow().sort_by("id").equals(ROWS)
 
 
-def test_a_merge_that_names_its_sides_right_is_told_of_the_column_alone(orders: lakescan.Table) -> None:
+def test_a_merge_with_correct_sides_gets_an_error_only_about_the_column(orders: lakescan.Table) -> None:
     with pytest.raises(errors.InvalidStatement, match=r"^there is no column 't.idd'. Did you mean 'id'\?"):
         orders.merge(ROWS, on="t.idd = s.id").when_matched_delete().execute()
 
 
-def test_an_alias_of_a_column_is_no_mistake(orders: lakescan.Table) -> None:
+def test_an_alias_of_a_column_is_accepted(orders: lakescan.Table) -> None:
     assert lakescan.sql("SELECT id n FROM local.db.orders ORDER BY n").to_arrow()["n"].to_pylist() == [1, 2]

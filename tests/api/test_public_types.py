@@ -58,7 +58,7 @@ PUBLIC = list(annotated())
 
 
 @pytest.mark.parametrize(("name", "module", "annotation"), PUBLIC, ids=[name for name, _, _ in PUBLIC])
-def test_what_is_returned_is_typed_and_exported(name: str, module: ModuleType, annotation: str) -> None:
+def test_return_types_are_annotated_and_exported(name: str, module: ModuleType, annotation: str) -> None:
     assert annotation != "nothing is said", f"{name} has no return annotation"
     exported = {id(getattr(each, known)) for each in MODULES for known in each.__all__}
     for word in re.findall(r"(?<![\w.'\"])[A-Za-z_]\w*", annotation):

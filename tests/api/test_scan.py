@@ -30,20 +30,20 @@ def test_the_format_is_detected(shop) -> None:
         (lambda folder: folder, "neither _delta_log/ .Delta. nor metadata/"),
     ],
 )
-def test_what_is_not_a_table_is_refused_with_the_reason(tmp_path: Path, make, message: str) -> None:
+def test_a_location_that_is_not_a_table_is_refused_with_the_reason(tmp_path: Path, make, message: str) -> None:
     with pytest.raises(lakescan.NotATable, match=message):
         lakescan.table(make(tmp_path))
 
 
 @pytest.mark.parametrize("path", [None, 5, ["a", "b"], ("db", "t")])
-def test_what_can_be_no_path_is_refused(path) -> None:
+def test_an_impossible_path_is_refused(path) -> None:
     with pytest.raises(lakescan.InvalidOption, match="give a path, a URI or an identifier"):
         lakescan.table(path)
     with pytest.raises(lakescan.InvalidOption, match="give a path, a URI or an identifier"):
         lakescan.save(pa.table({"a": [1]}), path)
 
 
-def test_a_folder_that_is_both_needs_to_be_told(tmp_path: Path) -> None:
+def test_a_folder_of_both_formats_needs_the_format_option(tmp_path: Path) -> None:
     (tmp_path / "_delta_log").mkdir()
     (tmp_path / "metadata").mkdir()
     with pytest.raises(lakescan.InvalidOption, match="both"):
@@ -71,7 +71,7 @@ def test_a_scan_never_changes(orders: lakescan.Table) -> None:
         scan._limit = 3  # type: ignore[misc]
 
 
-def test_a_table_says_how_it_is_partitioned_and_sorted(shop, orders: lakescan.Table) -> None:
+def test_a_table_shows_its_partitioning_and_sort_order(shop, orders: lakescan.Table) -> None:
     assert (orders.partitioning, orders.sort_order) == ("month(ordered_at)", "unsorted")
     assert lakescan.table(shop.customers).partitioning == "country"
 
@@ -88,12 +88,12 @@ def test_a_filter_on_a_column_that_is_not_selected_works(orders: lakescan.Table)
     assert bag(orders.scan().where("price > 100").select("order_id").to_arrow()) == bag(full.select(["order_id"]))
 
 
-def test_columns_come_in_the_order_asked_for(orders: lakescan.Table) -> None:
+def test_columns_are_in_the_selected_order(orders: lakescan.Table) -> None:
     found = orders.scan().select("price", "order_id").to_arrow()
     assert found.column_names == ["price", "order_id"]
 
 
-def test_a_limit_is_exact_and_the_least_of_several_counts(orders: lakescan.Table) -> None:
+def test_a_limit_is_exact_and_the_least_of_several_applies(orders: lakescan.Table) -> None:
     assert orders.scan().limit(17).to_arrow().num_rows == 17
     assert orders.scan().limit(17).limit(40).to_arrow().num_rows == 17
     assert orders.scan().limit(0).to_arrow().num_rows == 0
@@ -111,13 +111,13 @@ def test_a_limit_is_a_whole_number(orders: lakescan.Table, rows) -> None:
         orders.scan().limit(rows)
 
 
-def test_numbers_beyond_any_table_are_no_bounds(orders: lakescan.Table) -> None:
+def test_numbers_beyond_any_table_do_not_limit(orders: lakescan.Table) -> None:
     scan = orders.scan().options(**{"split-size": 2**70}).limit(2**70)
     assert scan.to_arrow().num_rows == orders.scan().count()
 
 
 @pytest.mark.parametrize("moment", [0, -(2**63), float("nan"), object()])
-def test_a_time_is_no_number(orders: lakescan.Table, moment) -> None:
+def test_a_number_is_not_accepted_as_a_time(orders: lakescan.Table, moment) -> None:
     with pytest.raises(lakescan.InvalidOption, match="is not a timestamp: give a datetime"):
         orders.scan().as_of(timestamp=moment)
 
@@ -128,14 +128,14 @@ def test_the_name_of_a_metadata_table_is_a_text(orders: lakescan.Table, name) ->
         orders.inspect(name)
 
 
-def test_exactly_one_state_is_asked_for(orders: lakescan.Table) -> None:
+def test_options_select_exactly_one_state(orders: lakescan.Table) -> None:
     with pytest.raises(lakescan.InvalidOption, match="exactly one"):
         orders.scan().as_of()
     with pytest.raises(lakescan.InvalidOption, match="exactly one"):
         orders.scan().as_of(version=1, branch="main")
 
 
-def test_a_time_that_is_none_is_refused_with_how_to_write_it(orders: lakescan.Table) -> None:
+def test_an_invalid_time_is_refused_with_the_expected_form(orders: lakescan.Table) -> None:
     with pytest.raises(lakescan.InvalidOption, match="'2026-01-31 12:00:00'"):
         orders.scan().as_of(timestamp="yesterday")
 
@@ -144,13 +144,13 @@ def test_a_time_that_is_none_is_refused_with_how_to_write_it(orders: lakescan.Ta
     ("zone", "moment"),
     [(None, "12:00+00:00"), ("Asia/Tokyo", "03:00+00:00"), ("+02:00", "10:00+00:00"), ("UTC-5", "17:00+00:00")],
 )
-def test_a_time_without_an_offset_is_of_the_zone_asked_for(shop, zone: str | None, moment: str) -> None:
+def test_a_time_without_an_offset_is_in_the_given_zone(shop, zone: str | None, moment: str) -> None:
     options = {} if zone is None else {"time-zone": zone}
     scan = lakescan.table(shop.orders, **options).scan().as_of(timestamp="2026-01-31 12:00")
     assert f"2026-01-31 {moment[:5]}" in repr(scan)
 
 
-def test_a_zone_that_is_none_is_refused(shop) -> None:
+def test_an_invalid_zone_is_refused(shop) -> None:
     with pytest.raises(lakescan.InvalidOption, match="'time-zone' has the invalid value 'Mars/Base'"):
         lakescan.table(shop.orders, **{"time-zone": "Mars/Base"})
 
@@ -160,14 +160,14 @@ def test_an_unknown_column_is_refused_with_the_nearest(orders: lakescan.Table) -
         orders.scan().select("quantty").to_arrow()
 
 
-def test_names_match_without_case_unless_asked_otherwise(orders: lakescan.Table) -> None:
+def test_names_match_without_case_by_default(orders: lakescan.Table) -> None:
     scan = orders.scan().select("ORDER_ID").where("Price > 100")
     assert scan.to_arrow().column_names == ["ORDER_ID"]
     with pytest.raises(lakescan.NoSuchColumn, match="Did you mean 'order_id'"):
         scan.options(case_sensitive=True).to_arrow()
 
 
-def test_rows_come_in_every_form(orders: lakescan.Table) -> None:
+def test_rows_are_returned_in_every_form(orders: lakescan.Table) -> None:
     scan = orders.scan().where("quantity = 5").select("order_id", "ordered_at")
     expected = scan.to_arrow()
     assert bag(pa.Table.from_batches(scan.to_batches())) == bag(expected)

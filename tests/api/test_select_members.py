@@ -120,7 +120,7 @@ def test_two_columns_of_one_name_are_refused_with_advice(tables: dict[str, str],
 
 
 @FORMATS
-def test_names_that_no_struct_has_are_refused_with_the_nearest(tables: dict[str, str], name: str) -> None:
+def test_unknown_member_names_are_refused_with_the_nearest(tables: dict[str, str], name: str) -> None:
     scan = lakescan.table(tables[name]).scan()
     with pytest.raises(lakescan.NoSuchColumn, match=r"address\.city"):
         scan.select("address.cty").to_arrow()
@@ -133,9 +133,7 @@ def test_names_that_no_struct_has_are_refused_with_the_nearest(tables: dict[str,
 
 
 @FORMATS
-def test_case_is_ignored_unless_the_option_says_otherwise_and_the_result_has_the_name_as_asked(
-    tables: dict[str, str], name: str
-) -> None:
+def test_case_is_ignored_by_default_and_the_result_has_the_selected_spelling(tables: dict[str, str], name: str) -> None:
     scan = lakescan.table(tables[name]).scan()
     loose = scan.select("Address.CITY", "ADDRESS.geo.Lon as x", "ID").where("iD = 1 and ADDRESS.city is not null")
     assert loose.schema.names == ["CITY", "x", "ID"]
@@ -146,7 +144,7 @@ def test_case_is_ignored_unless_the_option_says_otherwise_and_the_result_has_the
 
 
 @FORMATS
-def test_everything_that_reads_a_scan_takes_members(tables: dict[str, str], name: str) -> None:
+def test_every_reader_of_a_scan_accepts_members(tables: dict[str, str], name: str) -> None:
     table = lakescan.table(tables[name])
     scan = table.scan().select("id", "address.geo.lon", town="address.city")
     whole = scan.to_arrow()
@@ -198,7 +196,7 @@ def test_spaces_around_a_name_belong_to_it(tmp_path: Path) -> None:
 
 
 @FORMATS
-def test_select_takes_columns_as_filters_do_and_refuses_what_names_none(tables: dict[str, str], name: str) -> None:
+def test_select_accepts_the_column_forms_of_filters_and_refuses_others(tables: dict[str, str], name: str) -> None:
     scan = lakescan.table(tables[name]).scan()
     city = lakescan.col("address.city")
     assert scan.select("id", city).schema.names == scan.select(["id", city]).schema.names == ["id", "city"]
@@ -211,7 +209,7 @@ def test_select_takes_columns_as_filters_do_and_refuses_what_names_none(tables: 
 
 
 @FORMATS
-def test_lazy_polars_filters_come_after_the_limit_of_the_scan(tables: dict[str, str], name: str) -> None:
+def test_lazy_polars_filters_apply_after_the_limit_of_the_scan(tables: dict[str, str], name: str) -> None:
     pl = pytest.importorskip("polars")
     lazy = lakescan.table(tables[name]).scan().select("id").limit(5).to_polars(lazy=True)
     ids = lazy.collect()["id"].to_list()

@@ -61,7 +61,7 @@ def test_tables_are_made_opened_renamed_and_dropped_by_name(local: lakescan.Cata
         "save",
     ],
 )
-def test_a_name_is_free_after_drop_and_rename_though_the_files_stay(local: lakescan.Catalog, leave, create) -> None:
+def test_a_name_is_free_after_drop_and_rename_although_the_files_stay(local: lakescan.Catalog, leave, create) -> None:
     for name, row in (("t", 1), ("other", 2)):
         local.create_table(f"db.{name}", "id INT", format="delta").append(pa.table({"id": pa.array([row], pa.int32())}))
     folder = local.load_table("db.t").folder
@@ -77,7 +77,7 @@ def test_a_name_is_free_after_drop_and_rename_though_the_files_stay(local: lakes
     assert lakescan.table(folder).to_arrow()["id"].to_pylist() == [1]
 
 
-def test_names_that_are_not_there_say_what_is_near(local: lakescan.Catalog) -> None:
+def test_an_unknown_name_is_refused_with_the_nearest(local: lakescan.Catalog) -> None:
     local.create_table("db.events", COLUMNS)
     with pytest.raises(lakescan.NoSuchTable, match=r"no table 'db\.event'\. Did you mean 'events'"):
         lakescan.table("local.db.event")
@@ -92,7 +92,7 @@ def test_names_that_are_not_there_say_what_is_near(local: lakescan.Catalog) -> N
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_a_table_that_is_there_is_not_made_again_unless_asked(local: lakescan.Catalog, format: str) -> None:
+def test_an_existing_table_is_not_created_again_by_default(local: lakescan.Catalog, format: str) -> None:
     local.create_table("db.t", COLUMNS, format=format)
     with pytest.raises(lakescan.TableExists, match=r"local\.db\.t already exists"):
         local.create_table("db.t", "other INT", format=format)
@@ -103,14 +103,14 @@ def test_a_table_that_is_there_is_not_made_again_unless_asked(local: lakescan.Ca
     assert replaced.scan().to_arrow().num_rows == 0
 
 
-def test_a_table_that_another_writer_made_meanwhile_is_an_error_of_its_own(local, monkeypatch) -> None:
+def test_a_concurrently_created_table_raises_its_own_error(local, monkeypatch) -> None:
     local.create_table("db.t", COLUMNS)
     monkeypatch.setattr(lakescan.Catalog, "table_exists", lambda self, name: False)
     with pytest.raises(lakescan.CreatedConcurrently, match="another writer created"):
         local.create_table("db.t", COLUMNS)
 
 
-def test_what_is_written_through_the_catalog_is_read_by_name(local: lakescan.Catalog) -> None:
+def test_rows_written_through_the_catalog_are_read_by_name(local: lakescan.Catalog) -> None:
     local.create_table("db.t", COLUMNS)
     opened = lakescan.table("local.db.t")
     rows = pa.table({"id": [1, 2], "at": pa.nulls(2, pa.timestamp("us", "UTC")), "name": ["a", "b"]})
@@ -122,7 +122,7 @@ def test_what_is_written_through_the_catalog_is_read_by_name(local: lakescan.Cat
     assert [b["id"].to_pylist() for b in opened.stream(wait=False)] == [[1, 2]]
 
 
-def test_a_catalog_says_which_metadata_is_current_whatever_lies_in_the_folder(local: lakescan.Catalog) -> None:
+def test_the_catalog_decides_which_metadata_is_current(local: lakescan.Catalog) -> None:
     """A writer's metadata file that was not committed is ignored."""
     table = local.create_table("db.t", COLUMNS)
     folder = Path(table.scan().to_options()["path"].removeprefix("file://")).parent
@@ -130,7 +130,7 @@ def test_a_catalog_says_which_metadata_is_current_whatever_lies_in_the_folder(lo
     assert lakescan.table("local.db.t").scan().to_arrow().num_rows == 0
 
 
-def test_tables_that_are_there_get_names(local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_existing_tables_can_be_registered(local: lakescan.Catalog, tmp_path: Path) -> None:
     write_deltalake(tmp_path / "d", pa.table({"id": [1]}))
     assert local.register_table("db.d", tmp_path / "d").scan().to_arrow()["id"].to_pylist() == [1]
     made = local.create_table("db.t", COLUMNS)
@@ -143,7 +143,7 @@ def test_tables_that_are_there_get_names(local: lakescan.Catalog, tmp_path: Path
         local.register_table("db.x", tmp_path / "nothing")
 
 
-def test_a_table_is_opened_by_the_identifier_that_it_has(local: lakescan.Catalog) -> None:
+def test_a_table_is_opened_by_its_own_identifier(local: lakescan.Catalog) -> None:
     for name in ("db.t", "db.`a.b`"):
         made = local.create_table(name, COLUMNS)
         lakescan.save(pa.table({"id": [1]}), made.name, mode="append")
@@ -169,7 +169,7 @@ def test_catalogs_of_pyicebergs_configuration_are_known(tmp_path: Path, monkeypa
     assert lakescan.table("configured.db.t").schema.names == ["id", "at", "name"]
 
 
-def test_secrets_are_in_no_message_and_no_text_of_a_plan(tmp_path: Path) -> None:
+def test_messages_and_plans_contain_no_secrets(tmp_path: Path) -> None:
     catalog = lakescan.catalog(
         {"name": "kept", "warehouse": str(tmp_path / "lake"), "s3.secret-access-key": "SECRET", "s3.region": "x"}
     )
@@ -183,7 +183,7 @@ def test_secrets_are_in_no_message_and_no_text_of_a_plan(tmp_path: Path) -> None
     assert not [text for text in [*told, str(error.value), str(scan.to_options())] if "SECRET" in text]
 
 
-def test_delta_tables_of_a_catalog_are_deltas_own(local: lakescan.Catalog) -> None:
+def test_delta_tables_of_a_catalog_are_plain_delta_tables(local: lakescan.Catalog) -> None:
     table = local.create_table("db.d", COLUMNS, format="delta", partition_by=["name"], comment="events")
     assert DeltaTable(table.location).metadata().description == "events"
     assert table.partitioning == "name"

@@ -52,7 +52,7 @@ def test_a_statement_makes_the_table_that_it_describes(local: lakescan.Catalog) 
     assert local._catalog.load_table("db.events").schema().identifier_field_names() == {"id"}
 
 
-def test_python_makes_the_same(local: lakescan.Catalog) -> None:
+def test_python_makes_the_same_table(local: lakescan.Catalog) -> None:
     columns = pa.schema(
         [pa.field("id", pa.int64(), nullable=False, metadata={"comment": "the id"}), ("ts", pa.date32())]
     )
@@ -69,7 +69,7 @@ def test_python_makes_the_same(local: lakescan.Catalog) -> None:
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_statements_for_the_life_of_a_table(local: lakescan.Catalog, format: str) -> None:
+def test_statements_create_change_and_drop_a_table(local: lakescan.Catalog, format: str) -> None:
     lakescan.sql(None, "CREATE NAMESPACE IF NOT EXISTS local.other")
     lakescan.sql(None, f"CREATE TABLE local.other.t (a INT, b STRING) USING {format} PARTITIONED BY (b)")
     with pytest.raises(lakescan.TableExists):
@@ -112,7 +112,7 @@ def test_statements_for_the_life_of_a_table(local: lakescan.Catalog, format: str
         ("id INTT", {}, lakescan.InvalidStatement, "'INTT' is not a column type. Did you mean 'INT'"),
     ],
 )
-def test_what_cannot_be_made_is_refused(local, columns, options, error, message) -> None:
+def test_a_table_that_cannot_be_made_is_refused(local, columns, options, error, message) -> None:
     with pytest.raises(error, match=message):
         local.create_table("db.t", columns, **options)
     assert not local.table_exists("db.t")
@@ -128,14 +128,14 @@ def test_what_cannot_be_made_is_refused(local, columns, options, error, message)
         ("CREATE TABLE", lakescan.InvalidStatement, "expected the name of a table, and the text ends"),
     ],
 )
-def test_statements_that_are_not_understood_say_so(local, statement, error, message) -> None:
+def test_unsupported_statements_are_refused_with_the_reason(local, statement, error, message) -> None:
     with pytest.raises(error, match=message):
         lakescan.sql(None, statement)
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_a_table_is_made_of_a_query(spark, local: lakescan.Catalog, format: str) -> None:
+def test_a_table_is_created_from_a_query(spark, local: lakescan.Catalog, format: str) -> None:
     query = "SELECT id, CAST(id % 2 AS STRING) AS k FROM range(10)"
     made = lakescan.sql(spark, f"CREATE TABLE local.db.q USING {format} PARTITIONED BY (k) AS {query}")
     assert made is not None
@@ -164,7 +164,7 @@ def test_a_column_that_version_1_partitions_by_stays_when_its_table_is_replaced(
     assert lakescan.table("local.db.t").scan().to_arrow().to_pylist() == [{"id": 2, "part": "b"}]
 
 
-def test_a_partition_field_whose_column_another_writer_dropped_is_said(version_1, local) -> None:
+def test_the_error_names_a_partition_field_whose_column_was_dropped_concurrently(version_1, local) -> None:
     theirs = connection("local").load_table("db.t")
     with theirs.update_spec() as spec:
         spec.remove_field("part")
@@ -176,14 +176,14 @@ def test_a_partition_field_whose_column_another_writer_dropped_is_said(version_1
 
 
 @pytest.mark.parametrize("clause", ["CHECK (b > 0)", "UNIQUE", "REFERENCES other"])
-def test_rules_of_columns_that_are_not_made_are_refused(local, clause) -> None:
+def test_unsupported_column_rules_are_refused(local, clause) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match="of the column 'b' in CREATE TABLE"):
         lakescan.sql(f"CREATE TABLE local.db.rules (a INT, b BIGINT {clause}) USING delta")
 
 
 @pytest.mark.parametrize("version", ["2", "3"])
 @pytest.mark.parametrize("how", ["empty", "with rows"])
-def test_a_table_that_another_writer_renames_before_it_is_looked_at_keeps_its_files(
+def test_a_table_renamed_concurrently_after_its_creation_keeps_its_files(
     local: lakescan.Catalog, version: str, how: str
 ) -> None:
     """pyiceberg does not find the table that it registered. The creation did not fail, so no file is removed."""
@@ -216,7 +216,7 @@ def test_a_table_that_another_writer_renames_before_it_is_looked_at_keeps_its_fi
     assert lakescan.table("local.db.other").scan().to_arrow()["id"].to_pylist() == ([] if how == "empty" else [1, 2])
 
 
-def test_a_table_that_goes_once_it_is_renamed_is_said_to_be_renamed(
+def test_a_rename_succeeds_even_if_the_table_is_dropped_right_after(
     local: lakescan.Catalog,
 ) -> None:
     local.create_table("db.t", "id BIGINT")
@@ -236,9 +236,7 @@ def test_a_table_that_goes_once_it_is_renamed_is_said_to_be_renamed(
         local.rename_table("db.missing", "db.other")
 
 
-def test_a_folder_that_cannot_be_read_once_its_table_is_made_is_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_a_new_table_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table exists, so the statement does not fail with the error of a busy store."""
     real, answers = tables.open_table, [lakescan.StorageError("slow down")]
 

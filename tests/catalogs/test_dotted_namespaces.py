@@ -50,7 +50,7 @@ def lake(local: lakescan.Catalog) -> lakescan.Catalog:
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_statements_refuse_them(lake: lakescan.Catalog, statement: str) -> None:
+def test_statements_refuse_namespaces_with_dots(lake: lakescan.Catalog, statement: str) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match=r"the dot in `a\.b`.*Use a name without a dot"):
         lakescan.sql(statement)
     assert (lake.list_tables("a.b"), lake.list_tables("db"), lake.list_namespaces()) == (
@@ -61,7 +61,7 @@ def test_statements_refuse_them(lake: lakescan.Catalog, statement: str) -> None:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_calls_refuse_them(lake: lakescan.Catalog, call: Callable[[lakescan.Catalog], Any]) -> None:
+def test_calls_refuse_namespaces_with_dots(lake: lakescan.Catalog, call: Callable[[lakescan.Catalog], Any]) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match=r"the dot in `a\.b`"):
         call(lake)
     assert (lake.list_tables("a.b"), lake.list_namespaces("a")) == (["a.b.t"], ["a.b"])

@@ -72,7 +72,7 @@ def test_a_table_has_the_columns_of_a_schema_of_any_library(
 
 
 @pytest.mark.parametrize("format_name", ["iceberg", "delta"])
-def test_a_struct_type_brings_nested_types_comments_and_not_null(lake: lakescan.Catalog, format_name: str) -> None:
+def test_a_struct_type_has_nested_types_comments_and_not_null(lake: lakescan.Catalog, format_name: str) -> None:
     inner = spark.StructType([spark.StructField("x y", spark.ArrayType(spark.IntegerType()))])
     fields = [
         STRUCT["id"],
@@ -114,7 +114,7 @@ def test_a_pandas_column_of_objects_is_refused_by_name(lake: lakescan.Catalog) -
         lake.create_table("db.t", pd.DataFrame({"name": ["x"]}).dtypes)
 
 
-def test_none_stands_for_arguments_that_are_not_given(lake: lakescan.Catalog) -> None:
+def test_none_means_that_an_argument_is_not_given(lake: lakescan.Catalog) -> None:
     none: dict[str, Any] = dict.fromkeys(
         ["primary_key", "partition_by", "sort_by", "defaults", "properties", "location", "comment"]
     )
@@ -138,7 +138,7 @@ def test_columns_are_replaced_by_a_struct_type(lake: lakescan.Catalog) -> None:
     assert lakescan.table("local.db.t").schema.names == ["at", "name"]
 
 
-def test_something_that_is_no_type_is_refused(lake: lakescan.Catalog) -> None:
+def test_an_object_that_is_not_a_type_is_refused(lake: lakescan.Catalog) -> None:
     table = lake.create_table("db.t", "id INT")
     with pytest.raises(InvalidOption, match="give an SQL type as text"):
         table.alter().add_column("more", 5)

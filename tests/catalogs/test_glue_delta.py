@@ -53,14 +53,14 @@ def put_entry(client: Any, name: str, parameters: dict[str, str], kind: str = "E
     client.create_table(DatabaseName="db", TableInput=table)
 
 
-def test_a_name_is_free_after_drop_though_the_files_stay(glue: lakescan.Catalog) -> None:
+def test_a_name_is_free_after_drop_although_the_files_stay(glue: lakescan.Catalog) -> None:
     for rows in (ROWS, ROWS.slice(1)):
         glue.create_table("db.t", "id BIGINT", format="delta").append(rows)
         assert glue.load_table("db.t").to_arrow().num_rows == rows.num_rows
         glue.drop_table("db.t")
 
 
-def test_a_rename_keeps_what_was_registered(glue: lakescan.Catalog, client: Any) -> None:
+def test_a_rename_keeps_the_registered_properties(glue: lakescan.Catalog, client: Any) -> None:
     place = "s3://lake/others/t"
     keys = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET, "s3.region": REGION}
     lakescan.save(ROWS, place, format="delta", storage_options={**keys, "s3.endpoint": client.meta.endpoint_url})
@@ -85,7 +85,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("of", OTHERS)
-def test_what_is_neither_iceberg_nor_delta_is_said_and_kept(glue: lakescan.Catalog, client: Any, of: str) -> None:
+def test_tables_of_other_formats_are_named_and_kept(glue: lakescan.Catalog, client: Any, of: str) -> None:
     parameters, kind, said = OTHERS[of]
     put_entry(client, "other", parameters, kind)
     for reads in (
@@ -114,7 +114,7 @@ def _asks(lake: lakescan.Catalog) -> Iterator[Any]:
     yield lambda: lakescan.sql("SELECT * FROM aws.db.t").to_arrow()
 
 
-def test_an_endpoint_that_does_not_answer_is_a_fault_of_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_that_does_not_answer_is_a_storage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyiceberg.catalog.glue.MAX_RETRIES", 0)
     lake = glue_at("http://127.0.0.1:9", "s3://lake/w")
     for ask in _asks(lake):
@@ -122,7 +122,7 @@ def test_an_endpoint_that_does_not_answer_is_a_fault_of_storage(monkeypatch: pyt
             ask()
 
 
-def test_missing_credentials_are_a_fault_of_storage(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_a_storage_error(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -136,7 +136,7 @@ def test_missing_credentials_are_a_fault_of_storage(endpoint: str, monkeypatch: 
         assert not isinstance(failed.value, lakescan.CommitStateUnknown)
 
 
-def test_what_aws_refuses_is_said_without_secrets(glue: lakescan.Catalog) -> None:
+def test_refusals_of_aws_are_quoted_without_secrets(glue: lakescan.Catalog) -> None:
     client = connection("aws").glue  # type: ignore[attr-defined]
     from botocore.stub import Stubber
 

@@ -61,7 +61,7 @@ def test_a_namespace_with_tables_is_not_dropped(lake: lakescan.Catalog) -> None:
         lake.drop_namespace("db")
 
 
-def test_a_namespace_in_which_a_table_is_made_meanwhile_is_not_dropped(
+def test_a_namespace_with_a_concurrently_created_table_is_not_dropped(
     lake: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = Storage.entries
@@ -86,7 +86,7 @@ def test_namespaces_have_no_properties(lake: lakescan.Catalog) -> None:
 
 
 @pytest.mark.parametrize("name", ["db.`..`", "`../x`.t", "db.`a/b`", "db.`.hidden`"])
-def test_names_lead_nowhere_else(lake: lakescan.Catalog, name: str) -> None:
+def test_names_cannot_lead_out_of_the_warehouse(lake: lakescan.Catalog, name: str) -> None:
     with pytest.raises(lakescan.InvalidOption, match="cannot be the name of"):
         lake.create_table(name, "id BIGINT")
 
@@ -164,7 +164,7 @@ def test_a_table_is_replaced_in_its_folder(lake: lakescan.Catalog) -> None:
     assert len(replaced.history()) == 3
 
 
-def test_of_writers_that_create_a_table_one_does(lake: lakescan.Catalog) -> None:
+def test_only_one_of_several_concurrent_creators_succeeds(lake: lakescan.Catalog) -> None:
     barrier = threading.Barrier(4)
 
     def create(number: int) -> int | None:
@@ -181,7 +181,7 @@ def test_of_writers_that_create_a_table_one_does(lake: lakescan.Catalog) -> None
     assert ids(lake.load_table("db.t")) == made
 
 
-def test_a_dropped_table_is_gone_with_its_folder(lake: lakescan.Catalog, warehouse: Path) -> None:
+def test_a_dropped_table_is_removed_with_its_folder(lake: lakescan.Catalog, warehouse: Path) -> None:
     lake.create_table("db.t", "id BIGINT, part STRING").append(rows(1))
     lake.create_table("db.u", "id BIGINT, part STRING").append(rows(2))
     lake.drop_table("db.t")
@@ -194,7 +194,7 @@ def test_a_dropped_table_is_gone_with_its_folder(lake: lakescan.Catalog, warehou
     assert os.listdir(warehouse / "db") == ["u"]
 
 
-def test_a_table_whose_files_another_has_is_not_dropped(lake: lakescan.Catalog) -> None:
+def test_a_table_that_shares_files_with_another_is_not_dropped(lake: lakescan.Catalog) -> None:
     source = lake.create_table("db.t", "id BIGINT, part STRING")
     source.append(rows(1))
     lake.create_from_files("db.copy", f"{source.folder}/data", properties={"gc.enabled": "false"})
@@ -227,14 +227,14 @@ def test_a_table_is_not_made_in_the_folder_of_a_namespace_with_tables(lake: lake
     assert lake.list_tables("db.inner") == ["db.inner.t"]
 
 
-def test_a_table_has_no_namespaces(lake: lakescan.Catalog, warehouse: Path) -> None:
+def test_a_table_contains_no_namespaces(lake: lakescan.Catalog, warehouse: Path) -> None:
     lake.create_table("db.t", "id BIGINT")
     with pytest.raises(lakescan.NoSuchNamespace, match=r"db.t.inner"):
         lake.create_namespace("db.t.inner")
     assert not (warehouse / "db/t/inner").exists()
 
 
-def test_a_drop_takes_a_version_that_came_while_the_folder_was_deleted(
+def test_a_drop_removes_a_version_committed_during_the_drop(
     lake: lakescan.Catalog, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In an object store, a folder is listed before its files are deleted."""
@@ -255,7 +255,7 @@ def test_a_drop_takes_a_version_that_came_while_the_folder_was_deleted(
     assert (len(calls), lake.list_tables("db")) == (2, [])
 
 
-def test_tables_are_neither_renamed_nor_registered_nor_elsewhere(lake: lakescan.Catalog, tmp_path: Path) -> None:
+def test_tables_cannot_be_renamed_registered_or_located_elsewhere(lake: lakescan.Catalog, tmp_path: Path) -> None:
     made = lake.create_table("db.t", "id BIGINT")
     with pytest.raises(lakescan.UnsupportedFeature, match="cannot be renamed"):
         lake.rename_table("db.t", "db.u")

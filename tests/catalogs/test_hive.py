@@ -15,7 +15,9 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("version", ["2", "3"])
-def test_a_table_has_its_life_in_a_hive_catalog(hive: lakescan.Catalog, spark: Any, version: str) -> None:
+def test_a_table_is_created_written_and_dropped_in_a_hive_catalog(
+    hive: lakescan.Catalog, spark: Any, version: str
+) -> None:
     properties = {"format-version": version}
     made = hive.create_table("db.t", "id BIGINT, part STRING", partition_by=["part"], properties=properties)
     made.append(pa.table({"id": [1, 2], "part": ["a", "b"]}))
@@ -34,7 +36,7 @@ def test_a_table_has_its_life_in_a_hive_catalog(hive: lakescan.Catalog, spark: A
     assert hive.list_tables("db") == []
 
 
-def test_writers_at_once_in_a_hive_catalog_lose_nothing(hive: lakescan.Catalog) -> None:
+def test_concurrent_writers_in_a_hive_catalog_lose_nothing(hive: lakescan.Catalog) -> None:
     hive.create_table("db.many", "id BIGINT")
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: hive.load_table("db.many").append(pa.table({"id": [number]})), range(8)))
@@ -42,7 +44,7 @@ def test_writers_at_once_in_a_hive_catalog_lose_nothing(hive: lakescan.Catalog) 
     hive.drop_table("db.many")
 
 
-def test_what_the_metastore_refuses_is_said_in_its_words(hive: lakescan.Catalog) -> None:
+def test_refusals_of_the_metastore_are_quoted(hive: lakescan.Catalog) -> None:
     table = hive.create_table("db.kept", "id BIGINT")
     with pytest.raises(lakescan.StorageError, match="types incompatible with the existing columns"):
         hive.create_table("db.kept", "id INT", replace=True)
@@ -50,7 +52,7 @@ def test_what_the_metastore_refuses_is_said_in_its_words(hive: lakescan.Catalog)
     hive.drop_table("db.kept")
 
 
-def test_a_hive_catalog_has_no_views_of_ours(hive: lakescan.Catalog) -> None:
+def test_a_hive_catalog_has_no_lakescan_views(hive: lakescan.Catalog) -> None:
     assert hive.list_views("db") == []
     assert not hive.view_exists("db.v")
     with pytest.raises(lakescan.UnsupportedFeature, match=r"HiveCatalog.*create_view"):

@@ -43,7 +43,7 @@ def ids(table: lakescan.Table) -> list[int]:
     return sorted(table.to_arrow()["id"].to_pylist())
 
 
-def test_a_delta_table_has_its_life_in_a_hive_catalog(hive: Hive, spark: Any, tmp_path: Path) -> None:
+def test_a_delta_table_is_created_written_and_dropped_in_a_hive_catalog(hive: Hive, spark: Any, tmp_path: Path) -> None:
     made = hive.create_table("db.t", "id BIGINT, part STRING", format="delta", partition_by=["part"])
     made.append(ROWS)
     with pytest.raises(lakescan.TableExists):
@@ -67,7 +67,7 @@ def test_a_delta_table_has_its_life_in_a_hive_catalog(hive: Hive, spark: Any, tm
     hive.drop_table("db.u", missing_ok=True)
 
 
-def test_it_is_registered_as_spark_does_in_the_folder_of_the_database(hive: Hive, tmp_path: Path) -> None:
+def test_a_table_is_registered_as_by_spark_in_the_folder_of_the_database(hive: Hive, tmp_path: Path) -> None:
     hive.create_table("db.T", "id BIGINT", format="delta")
     found = entry(hive, "db.t")
     assert found.tableType == "EXTERNAL_TABLE"
@@ -132,7 +132,7 @@ def test_tables_that_others_registered_are_read_and_written(
     assert ids(lakescan.table(folder)) == [1, 1, 2, 2]
 
 
-def test_a_rename_keeps_what_was_registered(hive: Hive, folder: Path) -> None:
+def test_a_rename_keeps_the_registered_properties(hive: Hive, folder: Path) -> None:
     hive.create_namespace("other")
     put_entry(hive, "db.t", {PROVIDER: "delta", "team": "b"}, location=f"{folder}-__PLACEHOLDER__", path=str(folder))
     before = entry(hive, "db.t")
@@ -144,7 +144,7 @@ def test_a_rename_keeps_what_was_registered(hive: Hive, folder: Path) -> None:
     assert (hive.list_tables("db"), hive.list_tables("other")) == ([], ["other.u"])
 
 
-def test_a_rename_takes_no_other_tables_name(hive: Hive, folder: Path) -> None:
+def test_a_rename_does_not_take_the_name_of_another_table(hive: Hive, folder: Path) -> None:
     hive.register_table("db.t", folder)
     hive.create_table("db.iceberg", "id BIGINT")
     hive.create_table("db.delta", "id BIGINT", format="delta")
@@ -161,7 +161,7 @@ def test_a_rename_takes_no_other_tables_name(hive: Hive, folder: Path) -> None:
     assert ids(hive.load_table("db.t")) == [1, 2]
 
 
-def test_the_files_of_a_managed_table_stay_where_they_are(hive: Hive, folder: Path) -> None:
+def test_the_files_of_a_managed_table_are_not_moved_or_removed(hive: Hive, folder: Path) -> None:
     """A metastore moves the files of a managed table on rename and removes them on drop."""
     put_entry(hive, "db.t", {PROVIDER: "delta"}, location=str(folder), path=str(folder), kind="MANAGED_TABLE")
     with pytest.raises(lakescan.UnsupportedFeature, match=r"renaming hive\.db\.t, a managed table"):
@@ -192,7 +192,7 @@ def other(request: pytest.FixtureRequest, hive: Hive, tmp_path: Path) -> str:
     return said
 
 
-def test_what_is_neither_iceberg_nor_delta_is_said_by_name(hive: Hive, other: str) -> None:
+def test_tables_of_other_formats_are_refused_by_name(hive: Hive, other: str) -> None:
     says = rf"hive\.db\.other is {other}, neither an Iceberg nor a Delta table"
     for reads in (
         lambda: hive.load_table("db.other"),
@@ -206,7 +206,7 @@ def test_what_is_neither_iceberg_nor_delta_is_said_by_name(hive: Hive, other: st
     assert not hive.table_exists("db.other")
 
 
-def test_it_is_not_dropped(hive: Hive, other: str) -> None:
+def test_a_table_of_another_format_is_not_dropped(hive: Hive, other: str) -> None:
     before = entry(hive, "db.other")
     for drop in (
         lambda: hive.drop_table("db.other"),
@@ -221,7 +221,9 @@ def test_it_is_not_dropped(hive: Hive, other: str) -> None:
     assert entry(hive, "db.other") == before
 
 
-def test_a_new_table_cannot_take_its_name(hive: Hive, other: str, folder: Path, tmp_path: Path) -> None:
+def test_a_new_table_cannot_take_the_name_of_a_table_of_another_format(
+    hive: Hive, other: str, folder: Path, tmp_path: Path
+) -> None:
     before = entry(hive, "db.other")
     hive.register_table("db.delta", folder)
     hive.create_table("db.iceberg", "id BIGINT")
@@ -243,7 +245,7 @@ def test_a_new_table_cannot_take_its_name(hive: Hive, other: str, folder: Path, 
     assert not (tmp_path / "db" / "other").exists()
 
 
-def test_an_iceberg_table_whose_metadata_is_not_said_is_damaged(hive: Hive) -> None:
+def test_an_iceberg_entry_without_a_metadata_location_is_damaged(hive: Hive) -> None:
     put_entry(hive, "db.t", {"table_type": "ICEBERG"})
     with pytest.raises(lakescan.CorruptMetadata, match="returned no 'metadata-location'"):
         hive.load_table("db.t")
@@ -265,7 +267,7 @@ def test_namespaces_with_delta_tables_are_not_dropped(hive: Hive, folder: Path) 
         hive.load_table("none.t")
 
 
-def test_of_creators_at_once_one_wins(hive: Hive) -> None:
+def test_one_of_several_concurrent_creators_wins(hive: Hive) -> None:
     ready = Barrier(4)
 
     def create(number: int) -> int | None:
@@ -283,7 +285,7 @@ def test_of_creators_at_once_one_wins(hive: Hive) -> None:
 
 
 @pytest.mark.parametrize("how", ["empty", "with rows", "iceberg"])
-def test_who_comes_second_leaves_what_the_first_has_made(hive: Hive, tmp_path: Path, how: str) -> None:
+def test_the_second_creator_keeps_the_files_of_the_first(hive: Hive, tmp_path: Path, how: str) -> None:
     """The metastore itself would remove the folder that it created for the second writer."""
     create, folders = HiveClient.create, []
 
@@ -305,7 +307,7 @@ def test_who_comes_second_leaves_what_the_first_has_made(hive: Hive, tmp_path: P
     assert len(list((tmp_path / "db" / "t").rglob("[!.]*.parquet"))) == 1
 
 
-def test_an_iceberg_creator_that_comes_second_is_told(hive: Hive) -> None:
+def test_the_second_creator_of_an_iceberg_table_gets_an_error(hive: Hive) -> None:
     from pyiceberg.catalog.hive import HiveCatalog
 
     create = HiveCatalog.create_table
@@ -319,7 +321,7 @@ def test_an_iceberg_creator_that_comes_second_is_told(hive: Hive) -> None:
     assert ids(hive.load_table("db.t")) == [1, 2]
 
 
-def test_what_the_metastore_refuses_of_a_delta_table_is_said_in_its_words(hive: Hive, tmp_path: Path) -> None:
+def test_refusals_of_the_metastore_are_quoted_for_delta_tables(hive: Hive, tmp_path: Path) -> None:
     with pytest.raises(lakescan.StorageError, match="a-b is not a valid object name"):
         hive.create_table("db.`a-b`", "id BIGINT", format="delta")
     with (
@@ -365,7 +367,7 @@ def test_a_metastore_that_lost_its_database_may_have_made_the_table(hive: Hive, 
     assert hive.table_exists("db.t") == is_made
 
 
-def test_a_metastore_that_does_not_answer_is_a_fault_of_storage() -> None:
+def test_a_metastore_that_does_not_answer_is_a_storage_error() -> None:
     gone = lakescan.catalog("gone", type="hive", uri="thrift://127.0.0.1:9", warehouse="file:///lake")
     for ask in (
         lambda: gone.load_table("db.t"),
@@ -407,7 +409,7 @@ _CHANGES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", _CHANGES, ids=lambda change: change.name)
-def test_what_is_said_of_a_change_is_what_the_metastore_has(hive: Hive, change: lost.Change) -> None:
+def test_the_reported_outcome_of_a_change_matches_the_metastore(hive: Hive, change: lost.Change) -> None:
     def restored() -> None:
         with client(hive) as metastore:
             for name in metastore.get_all_tables("db"):
@@ -442,7 +444,7 @@ def _calls(fault: lost.Fault, hive: Hive) -> Iterator[None]:
         yield
 
 
-def test_entries_lead_nowhere_that_the_user_does_not_allow(hive: Hive, hive_uri: str, tmp_path: Path) -> None:
+def test_entries_cannot_lead_to_locations_that_are_not_allowed(hive: Hive, hive_uri: str, tmp_path: Path) -> None:
     """Parameters of an entry cannot name code or hosts either."""
     lake = tmp_path / "lake"
     limits = {"allowed-locations": str(lake)}

@@ -24,7 +24,7 @@ from lakescan.catalogs.registry import connection
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit import commit_file as put
 from lakescan.storage import Storage
-from tests.support.rest_server import Answer, Request, RestServer, refused, rest_server
+from tests.support.rest_server import Answer, Request, RestServer, error_answer, rest_server
 from tests.tables.test_outcomes import looks
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
@@ -286,7 +286,7 @@ def _outcome(change: Change, lake: Lake, during: Any) -> Exception | None:
 
 
 @pytest.mark.parametrize("change", [*_OF_TABLES, *_OF_VIEWS, *_OF_NAMESPACES], ids=lambda change: change.name)
-def test_what_is_said_of_a_change_is_what_a_database_has(change: Change, local: Lake, tmp_path: Path) -> None:
+def test_the_reported_outcome_of_a_change_matches_the_database(change: Change, local: Lake, tmp_path: Path) -> None:
     change.before(local)
     engine: Any = connection("local").engine  # type: ignore[attr-defined]
 
@@ -300,7 +300,7 @@ def test_what_is_said_of_a_change_is_what_a_database_has(change: Change, local: 
     check(change, local, restored, lambda fault: calls(fault, local))
 
 
-def test_a_commit_for_which_the_database_was_busy_is_not_taken_for_made(
+def test_a_commit_refused_by_a_busy_database_is_not_reported_as_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite keeps its transaction open, and a query on the same connection would see the uncommitted change."""
@@ -330,7 +330,7 @@ _ON_SERVER = (
 
 
 @pytest.mark.parametrize("change", _ON_SERVER, ids=lambda change: change.name)
-def test_what_is_said_of_a_change_is_what_a_server_has(change: Change, tmp_path: Path) -> None:
+def test_the_reported_outcome_of_a_change_matches_the_server(change: Change, tmp_path: Path) -> None:
     with rest_server(tmp_path / "server") as (server, uri):
         lake = lakescan.catalog("remote", type="rest", uri=uri)
         lake.create_namespace("db")
@@ -356,7 +356,7 @@ def _requests(fault: Fault, server: RestServer) -> Iterator[None]:
                 lambda: server._answered(request), lambda: TimeoutError("no answer"), changes=request.method != "GET"
             )
         except TimeoutError as error:
-            return refused(500, error)
+            return error_answer(500, error)
 
     with patch.object(server, "before", failed):
         yield

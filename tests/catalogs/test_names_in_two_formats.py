@@ -29,7 +29,7 @@ def other(tmp_path: Path) -> Any:
     return load_catalog("lake", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
 
 
-def test_a_name_of_two_tables_is_an_error_that_leads_to_both(lake: lakescan.Catalog, other: Any) -> None:
+def test_a_name_of_two_tables_is_an_error_that_names_both(lake: lakescan.Catalog, other: Any) -> None:
     iceberg = other.create_table("n.t", schema=pa.schema([("id", pa.int64())]))
     for use in (
         lambda: lakescan.table("lake.n.t"),
@@ -68,7 +68,7 @@ def test_a_namespace_that_another_client_dropped_keeps_its_delta_tables(lake: la
         lake.drop_namespace("n")
 
 
-def test_an_open_asks_the_database_once_for_names_of_delta_tables(lake: lakescan.Catalog) -> None:
+def test_opening_a_table_queries_delta_names_once(lake: lakescan.Catalog) -> None:
     from sqlalchemy import event
 
     from lakescan.catalogs.registry import connection
@@ -82,7 +82,7 @@ def test_an_open_asks_the_database_once_for_names_of_delta_tables(lake: lakescan
     assert len([each for each in asked if "lakescan_delta_tables" in each]) == 1
 
 
-def test_a_namespace_with_white_space_around_it_is_another_one(lake: lakescan.Catalog) -> None:
+def test_a_namespace_with_surrounding_white_space_is_a_different_one(lake: lakescan.Catalog) -> None:
     assert not lake.namespace_exists("` n`")
     with pytest.raises(UnsupportedFeature, match="white space"):
         lake.create_namespace("` n`")

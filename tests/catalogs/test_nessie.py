@@ -38,7 +38,7 @@ def rows(name: str) -> list[tuple[object, ...]]:
     return sorted(tuple(row.values()) for row in lakescan.table(name).scan().to_arrow().to_pylist())
 
 
-def test_a_table_has_its_life_in_nessie(lake: lakescan.Catalog) -> None:
+def test_a_table_is_created_written_and_dropped_in_nessie(lake: lakescan.Catalog) -> None:
     table = lake.create_table("db.t", "id BIGINT, part STRING", partition_by=["part"])
     table.append(pa.table({"id": [1, 2, 3], "part": ["a", "b", "b"]}))
     with pytest.raises(lakescan.TableExists):
@@ -74,7 +74,7 @@ def test_several_tables_are_changed_by_one_commit(lake: lakescan.Catalog) -> Non
     assert rows("nessie.db.one") == [(1,)]
 
 
-def test_writers_at_once_lose_nothing(lake: lakescan.Catalog) -> None:
+def test_concurrent_writers_lose_nothing(lake: lakescan.Catalog) -> None:
     # Write the first rows before that: Nessie 0.99 accepts several first snapshots of one table and keeps the last.
     lake.create_table("db.many", "id BIGINT").append(pa.table({"id": [0]}))
     with ThreadPoolExecutor(4) as pool:
@@ -82,7 +82,7 @@ def test_writers_at_once_lose_nothing(lake: lakescan.Catalog) -> None:
     assert rows("nessie.db.many") == [(number,) for number in range(12)]
 
 
-def test_what_nessie_lacks_or_forbids_is_refused_by_name(lake: lakescan.Catalog) -> None:
+def test_operations_that_nessie_lacks_or_forbids_are_refused_by_name(lake: lakescan.Catalog) -> None:
     table = lake.create_table("db.kept", "id BIGINT")
     with pytest.raises(lakescan.UnsupportedFeature, match=r"gc\.enabled is not true"):
         table.expire_snapshots(retain_last=1)

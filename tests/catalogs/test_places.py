@@ -14,7 +14,7 @@ ROWS = pa.table({"id": [1]})
 
 @pytest.mark.parametrize("folder", ["a%20b", "a b", "ü", "g%", "a#b", "a?b", "[a]", "a+b"])
 @pytest.mark.parametrize("scheme", ["", "file://"])
-def test_odd_folders_hold_delta_tables(tmp_path: Path, scheme: str, folder: str) -> None:
+def test_folders_with_unusual_names_hold_delta_tables(tmp_path: Path, scheme: str, folder: str) -> None:
     path = f"{scheme}{tmp_path}/{folder}"
     for mode in ("error", "append"):
         lakescan.save(ROWS, path, format="delta", mode=mode)
@@ -23,7 +23,7 @@ def test_odd_folders_hold_delta_tables(tmp_path: Path, scheme: str, folder: str)
     assert [each.name for each in tmp_path.iterdir()] == [folder]
 
 
-def test_a_table_beside_is_not_changed_by_its_encoded_name(tmp_path: Path) -> None:
+def test_a_neighbouring_table_with_an_encoded_name_is_not_changed(tmp_path: Path) -> None:
     lakescan.save(ROWS, tmp_path / "a b", format="delta")
     (tmp_path / "a b").rename(tmp_path / "a%20b")
     lakescan.save(ROWS, tmp_path / "a b", format="delta")
@@ -45,18 +45,18 @@ def test_an_iceberg_table_is_not_made_where_pyiceberg_would_cut_its_name(
 
 
 @pytest.mark.parametrize("folder", ["a%20b", "a#b", "a?b"])
-def test_an_embedded_catalog_is_not_put_elsewhere(tmp_path: Path, folder: str) -> None:
+def test_an_embedded_catalog_in_an_unsupported_folder_is_refused(tmp_path: Path, folder: str) -> None:
     with pytest.raises(lakescan.InvalidOption, match="cannot be in"):
         lakescan.catalog("odd", warehouse=tmp_path / folder)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_catalogs_server_that_does_not_answer_says_what_to_check() -> None:
+def test_the_error_for_an_unreachable_catalog_server_says_what_to_check() -> None:
     with pytest.raises(lakescan.StorageError, match=r"cannot be opened: .*Check its uri, and the network"):
         lakescan.catalog("odd", type="rest", uri="http://127.0.0.1:1")
 
 
-def test_a_catalogs_database_that_fails_is_an_error_of_storage(local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_a_failing_catalog_database_is_a_storage_error(local: lakescan.Catalog, tmp_path: Path) -> None:
     with pytest.raises(lakescan.StorageError, match="cannot be opened: unable to open"):
         lakescan.catalog("odd", type="sql", uri=f"sqlite:///{tmp_path}/none/c.db", warehouse=str(tmp_path))
     (tmp_path / "lake" / "catalog.db").write_bytes(b"no database" * 1000)
@@ -69,7 +69,7 @@ def test_a_catalogs_database_that_fails_is_an_error_of_storage(local: lakescan.C
         local.load_table("db.t")
 
 
-def test_metadata_that_a_catalog_names_and_storage_lacks_is_said(local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_missing_metadata_files_of_a_catalog_are_reported(local: lakescan.Catalog, tmp_path: Path) -> None:
     lakescan.save(ROWS, "local.db.t")
     for file in (tmp_path / "lake").rglob("*.metadata.json"):
         file.unlink()

@@ -115,7 +115,7 @@ def test_views_live_in_postgres(postgres: str, tmp_path: Path) -> None:
     assert catalog.list_tables("views") == ["views.t"]
 
 
-def test_the_founding_statement_in_postgres(postgres: str, tmp_path: Path) -> None:
+def test_a_flink_create_table_with_a_primary_key_works_in_postgres(postgres: str, tmp_path: Path) -> None:
     catalog = lakescan.catalog("pg_founding", type="sql", uri=postgres, warehouse=f"file://{tmp_path}")
     catalog.create_namespace("founding")
     text = (
@@ -132,7 +132,7 @@ def test_the_founding_statement_in_postgres(postgres: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_of_many_who_create_a_table_with_rows_one_does(postgres: str, tmp_path: Path, format: str) -> None:
+def test_only_one_of_several_concurrent_creators_with_rows_succeeds(postgres: str, tmp_path: Path, format: str) -> None:
     name = f"pg_race_{format}"
     lakescan.catalog(name, type="sql", uri=postgres, warehouse=f"file://{tmp_path}").create_namespace("race")
 

@@ -32,12 +32,12 @@ def table(local: lakescan.Catalog) -> lakescan.Table:
     return local.load_table("db.t")
 
 
-def test_all_files_of_a_table_go(table: lakescan.Table, local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_all_files_of_a_table_are_removed(table: lakescan.Table, local: lakescan.Catalog, tmp_path: Path) -> None:
     local.drop_table("db.t", purge=True)
     assert (local.table_exists("db.t"), files(tmp_path)) == (False, 0)
 
 
-def test_a_table_within_another_stays(table: lakescan.Table, local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_a_table_inside_another_table_stays(table: lakescan.Table, local: lakescan.Catalog, tmp_path: Path) -> None:
     inner = Path(table.scan().spec.table.location.removeprefix("file://")) / "data" / "inner"
     local.create_table("db.inner", "id BIGINT", location=str(inner)).append(ROWS)
     local.drop_table("db.t", purge=True)
@@ -45,7 +45,7 @@ def test_a_table_within_another_stays(table: lakescan.Table, local: lakescan.Cat
     assert files(tmp_path) == files(inner)
 
 
-def test_a_table_over_files_of_another_keeps_them(table: lakescan.Table, local: lakescan.Catalog) -> None:
+def test_a_table_over_the_files_of_another_keeps_them(table: lakescan.Table, local: lakescan.Catalog) -> None:
     """Iceberg's snapshot procedure makes such tables. The files stay, whichever of the two tables is purged."""
     snapshot = local.create_table("db.snapshot", "id BIGINT", properties={"gc.enabled": "false"})
     source = connection("local").load_table("db.t")
@@ -71,7 +71,7 @@ def test_tables_that_share_a_folder_of_data_keep_the_files_that_they_reference(l
     assert local.load_table("db.other").scan().to_arrow() == ROWS
 
 
-def test_a_table_that_has_another_name_is_not_purged(table: lakescan.Table, local: lakescan.Catalog) -> None:
+def test_a_table_registered_under_another_name_is_not_purged(table: lakescan.Table, local: lakescan.Catalog) -> None:
     local.create_namespace("other")
     local.register_table("other.again", table.scan().to_options()["path"])
     with pytest.raises(lakescan.UnsupportedFeature, match=r"also registered as other\.again"):
@@ -80,7 +80,7 @@ def test_a_table_that_has_another_name_is_not_purged(table: lakescan.Table, loca
     assert local.load_table("db.t").scan().to_arrow().num_rows == 2
 
 
-def test_a_table_whose_files_cannot_be_told_is_not_dropped(table, local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_a_table_whose_files_are_unknown_is_not_dropped(table, local: lakescan.Catalog, tmp_path: Path) -> None:
     next(tmp_path.rglob("snap-*.avro")).write_bytes(b"damaged")
     with pytest.raises(lakescan.CorruptMetadata):
         local.drop_table("db.t", purge=True)

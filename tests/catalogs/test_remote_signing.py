@@ -95,7 +95,9 @@ def signer_of(server: RestServer) -> Signer:
 
 
 @pytest.mark.parametrize("has_endpoint", [False, True])
-def test_a_table_lives_by_signed_requests(lake: lakescan.Catalog, server: RestServer, has_endpoint: bool) -> None:
+def test_a_table_is_created_read_and_written_by_signed_requests(
+    lake: lakescan.Catalog, server: RestServer, has_endpoint: bool
+) -> None:
     if has_endpoint:
         server.endpoints = [*(server.endpoints or ()), f"POST {TABLE}/sign"]
         lake = lakescan.catalog("newer", type="rest", uri=server.config["defaults"]["uri"])
@@ -119,7 +121,7 @@ def test_a_table_lives_by_signed_requests(lake: lakescan.Catalog, server: RestSe
     }
 
 
-def test_a_table_of_a_query_is_written_by_signed_requests(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_a_query_result_is_written_by_signed_requests(lake: lakescan.Catalog, server: RestServer) -> None:
     lake.create_table("db.made", "id INT").append(pa.table({"id": pa.array([1], pa.int32())}))
     lakescan.sql("CREATE OR REPLACE TABLE lake.db.made AS SELECT 2 AS id")
     assert ids(lake.load_table("db.made")) == [2]
@@ -129,7 +131,7 @@ def test_a_table_of_a_query_is_written_by_signed_requests(lake: lakescan.Catalog
     assert signer_of(server).asked
 
 
-def test_a_table_of_a_query_is_staged_by_signed_requests(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_a_query_result_is_staged_by_signed_requests(lake: lakescan.Catalog, server: RestServer) -> None:
     server.of_table["remote-signing-config"] = {"properties": {"a": "b"}}
     lakescan.sql("CREATE TABLE lake.db.made AS SELECT 1 AS id")
     assert "PUT" in {each["method"] for each in signer_of(server).asked}
@@ -208,7 +210,7 @@ def test_large_files_are_sent_in_parts_and_read_by_ranges(
 
 
 @pytest.mark.parametrize("fault", [REFUSED, OBEYED, LOST])
-def test_a_request_that_fails_is_sent_again(table: lakescan.Table, s3: SignedS3, fault: str) -> None:
+def test_a_failed_request_is_retried(table: lakescan.Table, s3: SignedS3, fault: str) -> None:
     for at in range(3):
         with s3.armed(fault, at):
             table.append(rows(10 + at))
@@ -217,13 +219,13 @@ def test_a_request_that_fails_is_sent_again(table: lakescan.Table, s3: SignedS3,
 
 
 @pytest.mark.parametrize("status", [None, 503, 500, 429])
-def test_a_signer_that_fails_is_asked_again(table: lakescan.Table, server: RestServer, status: int | None) -> None:
+def test_a_failed_signing_is_retried(table: lakescan.Table, server: RestServer, status: int | None) -> None:
     server.faults.append(fault := Fault("aws/s3/sign", status, times=2))
     assert ids(table.refresh()) == [0, 1, 2]
     assert fault.times == 0
 
 
-def test_a_signer_that_refuses_is_named_with_what_was_asked(
+def test_a_refusal_of_the_signer_is_reported_with_the_request(
     lake: lakescan.Catalog, table: lakescan.Table, server: RestServer
 ) -> None:
     server.faults.append(Fault("aws/s3/sign", 403, times=99))
@@ -233,7 +235,7 @@ def test_a_signer_that_refuses_is_named_with_what_was_asked(
         ids(lake.load_table("db.t"))
 
 
-def test_a_write_that_is_not_signed_fails_and_leaves_the_table_as_it_was(
+def test_an_unsigned_write_fails_and_leaves_the_table_unchanged(
     lake: lakescan.Catalog, table: lakescan.Table, server: RestServer
 ) -> None:
     sign = signer_of(server)
@@ -293,14 +295,14 @@ def test_an_answer_about_another_request_is_an_error(
 
 
 @pytest.mark.parametrize("config", [5, [], {"properties": 5, "headers": 5}, {"headers": {"X": [5]}}])
-def test_a_configuration_that_is_none_is_left_out(
+def test_an_invalid_configuration_is_ignored(
     lake: lakescan.Catalog, table: lakescan.Table, server: RestServer, config: Any
 ) -> None:
     server.of_table["remote-signing-config"] = config
     assert ids(lake.load_table("db.t")) == [0, 1, 2]
 
 
-def test_states_are_cached_for_those_who_may_read_them_alone(
+def test_cached_states_are_not_shared_with_other_credentials(
     lake: lakescan.Catalog, table: lakescan.Table, server: RestServer
 ) -> None:
     uri = server.config["defaults"]["uri"]
@@ -321,7 +323,7 @@ def test_another_server_gets_no_token_unless_the_reader_names_it(
     assert ids(lakescan.catalog("trusting", type="rest", uri=uri, **{name: other}).load_table("db.t")) == [0, 1, 2]
 
 
-def test_what_the_catalog_wants_to_be_sent_is_sent(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_the_headers_that_the_catalog_requests_are_sent(lake: lakescan.Catalog, server: RestServer) -> None:
     server.of_table["remote-signing-config"] = {"properties": {"a": "b"}, "headers": {"X-Own": ["c"]}}
     table = lake.create_table("db.t", "id BIGINT, part STRING")
     table.append(rows(1))
@@ -330,7 +332,7 @@ def test_what_the_catalog_wants_to_be_sent_is_sent(lake: lakescan.Catalog, serve
     assert all(each["properties"] == {"a": "b"} for each in signer_of(server).asked)
 
 
-def test_signatures_are_kept_where_the_catalog_says_so(
+def test_signatures_are_cached_if_the_catalog_allows_it(
     lake: lakescan.Catalog, table: lakescan.Table, server: RestServer
 ) -> None:
     def asked() -> int:
@@ -392,7 +394,7 @@ def size_of(storage: Storage, path: str) -> int:
     return len(storage.read(path))
 
 
-def test_keys_of_the_reader_come_first(table: lakescan.Table, server: RestServer, s3: SignedS3) -> None:
+def test_keys_of_the_reader_take_precedence(table: lakescan.Table, server: RestServer, s3: SignedS3) -> None:
     keys = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET, **place_of(server)}
     uri = server.config["defaults"]["uri"]
     signer_of(server).asked.clear()
@@ -405,7 +407,7 @@ def test_keys_of_the_reader_come_first(table: lakescan.Table, server: RestServer
     assert not signer_of(server).asked
 
 
-def test_secrets_are_shown_nowhere(
+def test_no_text_shows_secrets(
     lake: lakescan.Catalog, table: lakescan.Table, server: RestServer, s3: SignedS3, caplog: Any
 ) -> None:
     with caplog.at_level(logging.DEBUG, "lakescan"):
@@ -424,7 +426,7 @@ def test_secrets_are_shown_nowhere(
         assert KEY not in text
 
 
-def test_a_missing_file_and_bucket_are_told(table: lakescan.Table) -> None:
+def test_a_missing_file_and_bucket_are_reported(table: lakescan.Table) -> None:
     storage = storage_of(table.refresh())
     with pytest.raises(lakescan.MissingFile):
         storage.read("s3://lake/nothing here")

@@ -39,7 +39,7 @@ def ids(frame: Any) -> list[int]:
     return sorted(row["id"] for row in frame.collect())
 
 
-def test_workers_fetch_plan_tasks_and_rows_are_those_of_a_plan_made_here(
+def test_workers_fetch_plan_tasks_and_the_rows_equal_those_of_a_local_plan(
     lake: lakescan.Catalog, server: RestServer, spark: Any
 ) -> None:
     server.page = 1

@@ -53,7 +53,7 @@ def keys(server: RestServer, what: str) -> list[str | None]:
     return [each.headers.get("idempotency-key") for each in server.sent(what)]
 
 
-def test_each_change_has_a_key_of_its_own_if_the_server_knows_keys(server: RestServer) -> None:
+def test_each_change_has_its_own_idempotency_key_if_the_server_supports_keys(server: RestServer) -> None:
     lake = with_keys(server)
     append(lake)
     append(lake)
@@ -65,13 +65,13 @@ def test_each_change_has_a_key_of_its_own_if_the_server_knows_keys(server: RestS
     assert not [each for each in server.requests if each.method == "GET" and "idempotency-key" in each.headers]
 
 
-def test_a_server_that_does_not_say_so_gets_no_keys(server: RestServer) -> None:
+def test_a_server_that_does_not_declare_it_gets_no_keys(server: RestServer) -> None:
     append(connected(server))
     assert keys(server, COMMIT) == [None]
 
 
 @pytest.mark.parametrize("answer", [[], "x", None, {"endpoints": 5}, {"endpoints": [[]]}], ids=str)
-def test_what_is_no_configuration_is_told_with_the_request(server: RestServer, answer: Any) -> None:
+def test_an_invalid_configuration_answer_is_reported_with_the_request(server: RestServer, answer: Any) -> None:
     asked: list[bool] = []  # pyiceberg asks first
 
     def second(request: Any) -> Any:
@@ -87,13 +87,13 @@ def test_what_is_no_configuration_is_told_with_the_request(server: RestServer, a
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
-def test_a_server_that_refuses_a_connection_is_told_as_such(server: RestServer, status: int) -> None:
+def test_a_refused_connection_is_reported_as_such(server: RestServer, status: int) -> None:
     server.before = lambda request: (status, {"error": {"message": "not you", "type": "X", "code": status}})
     with pytest.raises(lakescan.StorageError, match=r"'lake'.* GET v1/config.*not you"):
         connected(server)
 
 
-def test_a_configuration_that_cannot_be_read_is_told_as_such(server: RestServer) -> None:
+def test_an_unreadable_configuration_is_reported_as_such(server: RestServer) -> None:
     server.before = lambda request: (200, {"defaults": [1]})
     with pytest.raises(lakescan.CorruptMetadata, match="GET v1/config cannot be read: defaults: Input should") as found:
         connected(server)
@@ -112,9 +112,7 @@ def test_a_configuration_that_cannot_be_read_is_told_as_such(server: RestServer)
     ],
     ids=str,
 )
-def test_members_of_a_configuration_that_are_of_another_kind_are_told_as_such(
-    server: RestServer, answer: dict[str, Any]
-) -> None:
+def test_configuration_members_of_wrong_types_are_reported_as_such(server: RestServer, answer: dict[str, Any]) -> None:
     server.before = lambda request: (200, {"defaults": {}, "overrides": {}, **answer})
     with pytest.raises(lakescan.CorruptMetadata, match=r"'lake' cannot be opened.* GET v1/config cannot be read: "):
         connected(server)
@@ -137,7 +135,7 @@ def test_a_refused_commit_changes_nothing_and_leaves_no_data_files(server: RestS
     assert _files(server) == before
 
 
-def test_a_table_without_a_metadata_file_is_told_as_such(server: RestServer) -> None:
+def test_a_table_without_a_metadata_file_is_reported_as_such(server: RestServer) -> None:
     lake = connected(server)
     server.of_table["metadata-location"] = None
     with pytest.raises(lakescan.CorruptMetadata, match=r"'lake' returned no 'metadata-location' for lake\.db\.t"):
@@ -161,7 +159,7 @@ CHANGES: dict[str, Callable[[lakescan.Table], Any]] = {
 
 @pytest.mark.parametrize("status", [400, 401, 403])
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_commit_that_is_refused_for_good_is_not_sent_again(server: RestServer, status: int, change: str) -> None:
+def test_a_finally_refused_commit_is_not_retried(server: RestServer, status: int, change: str) -> None:
     lake = connected(server)
     append(lake, 1)
     append(lake, 2)
@@ -176,7 +174,7 @@ def test_a_commit_that_is_refused_for_good_is_not_sent_again(server: RestServer,
     assert ids(lake) == [1, 2]
 
 
-def test_a_commit_that_came_too_late_is_made_again_whatever_the_server_calls_it(server: RestServer) -> None:
+def test_a_commit_that_lost_a_race_is_retried_whatever_error_the_server_uses(server: RestServer) -> None:
     lake = connected(server)
     late: list[bool] = []
 
@@ -193,7 +191,7 @@ def test_a_commit_that_came_too_late_is_made_again_whatever_the_server_calls_it(
     assert ids(lake) == [1, 2]
 
 
-def test_keys_are_in_the_order_of_time() -> None:
+def test_idempotency_keys_are_in_time_order() -> None:
     first = rest_adapter.uuid7()
     time.sleep(0.01)
     second = rest_adapter.uuid7()
@@ -203,9 +201,7 @@ def test_keys_are_in_the_order_of_time() -> None:
 
 @pytest.mark.parametrize("status", [500, 502, 504, None])
 @pytest.mark.parametrize("is_done", [True, False])
-def test_a_change_with_a_key_is_sent_again_and_has_one_effect(
-    server: RestServer, status: int | None, is_done: bool
-) -> None:
+def test_a_retried_change_with_a_key_has_one_effect(server: RestServer, status: int | None, is_done: bool) -> None:
     lake = with_keys(server)
     for what in (COMMIT, TRANSACTION):
         server.faults.append(Fault(what, status, is_done=is_done))
@@ -220,7 +216,9 @@ def test_a_change_with_a_key_is_sent_again_and_has_one_effect(
 
 @pytest.mark.parametrize("status", [302, 400, 401, 403, 404, 408, 409, 410])
 @pytest.mark.parametrize("knows_keys", [False, True])
-def test_a_commit_that_was_made_and_then_refused_is_made(server: RestServer, status: int, knows_keys: bool) -> None:
+def test_a_commit_that_was_made_and_then_refused_counts_as_made(
+    server: RestServer, status: int, knows_keys: bool
+) -> None:
     lake = (with_keys if knows_keys else connected)(server)
     server.faults.append(Fault(COMMIT, status, is_done=True))
     append(lake)
@@ -228,7 +226,7 @@ def test_a_commit_that_was_made_and_then_refused_is_made(server: RestServer, sta
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 410])
-def test_a_commit_that_may_still_arrive_keeps_its_files_whatever_its_repetition_is_told(
+def test_a_commit_that_may_still_arrive_keeps_its_files_even_if_its_retry_is_refused(
     server: RestServer, status: int
 ) -> None:
     lake = with_keys(server)
@@ -242,7 +240,7 @@ def test_a_commit_that_may_still_arrive_keeps_its_files_whatever_its_repetition_
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_what_was_not_taken_is_sent_again_when_the_server_asks_for_it(
+def test_a_rejected_request_is_retried_when_the_server_asks_for_it(
     server: RestServer, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = connected(server)
@@ -258,7 +256,7 @@ def test_what_was_not_taken_is_sent_again_when_the_server_asks_for_it(
     assert 17 <= seconds[1] <= 20
 
 
-def test_a_wait_that_is_too_long_is_left_to_the_caller(server: RestServer) -> None:
+def test_a_too_long_wait_is_left_to_the_caller(server: RestServer) -> None:
     lake = connected(server)
     server.faults.append(Fault(COMMIT, 503, headers={"Retry-After": "3600"}))
     with pytest.raises(lakescan.CommitStateUnknown):
@@ -268,13 +266,13 @@ def test_a_wait_that_is_too_long_is_left_to_the_caller(server: RestServer) -> No
 
 
 @pytest.mark.parametrize("status", [502, 503, 504, None])
-def test_reads_are_sent_again(server: RestServer, status: int | None) -> None:
+def test_reads_are_retried(server: RestServer, status: int | None) -> None:
     lake = connected(server)
     server.faults.append(Fault("GET namespaces/db/tables/t", status, times=2))
     assert ids(lake) == []
 
 
-def test_a_change_without_a_key_is_looked_up_instead_of_sent_again(server: RestServer) -> None:
+def test_a_change_without_a_key_is_looked_up_instead_of_retried(server: RestServer) -> None:
     lake = connected(server)
     server.faults.append(Fault(COMMIT, 504, is_done=True))
     append(lake)
@@ -318,7 +316,7 @@ def test_requests_are_signed(server: RestServer) -> None:
     assert first.headers.keys() == second.headers.keys()
 
 
-def test_reports_of_scans_go_to_the_catalog_and_a_lost_one_fails_no_scan(
+def test_scan_reports_are_sent_to_the_catalog_and_a_lost_report_fails_no_scan(
     server: RestServer, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     lake = connected(server)
@@ -336,7 +334,7 @@ def test_reports_of_scans_go_to_the_catalog_and_a_lost_one_fails_no_scan(
         lakescan.catalog("embedded", warehouse=tmp_path / "embedded").reporter("db.t")
 
 
-def test_new_schemas_say_the_last_column_id_for_servers_of_earlier_versions(server: RestServer) -> None:
+def test_new_schemas_include_the_last_column_id_for_older_servers(server: RestServer) -> None:
     lake = connected(server)
     lake.load_table("db.t").alter().add_column("inner", "STRUCT<a: ARRAY<INT>>").add_column("gone", "INT").commit()
     lake.load_table("db.t").alter().drop_column("gone").commit()
@@ -345,7 +343,7 @@ def test_new_schemas_say_the_last_column_id_for_servers_of_earlier_versions(serv
     assert [each["last-column-id"] for each in added] == [5, 5]  # the id of a dropped column is not given again
 
 
-def test_what_a_server_has_no_endpoint_for_is_refused_by_name(server: RestServer) -> None:
+def test_operations_without_an_endpoint_are_refused_by_name(server: RestServer) -> None:
     lake = connected(server)
     with pytest.raises(lakescan.UnsupportedFeature, match=r"'lake' for lake\.db\.t.*POST /v1/\{prefix\}/tables/rename"):
         lake.rename_table("db.t", "db.u")

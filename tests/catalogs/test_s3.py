@@ -1,4 +1,4 @@
-"""Tables in an object store: a catalog's storage options reach readers and writers in process and on Spark's workers."""
+"""Tables in an object store: a catalog's storage options reach readers and writers in process and on Spark."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_tables_in_a_bucket_are_written_and_read(remote: lakescan.Catalog, forma
     assert lakescan.table("remote.db.t").inspect("files").num_rows == 3
 
 
-def test_a_delta_table_by_its_path_takes_the_settings_that_are_given(endpoint: str, tmp_path: Path) -> None:
+def test_a_delta_table_by_path_uses_the_given_settings(endpoint: str, tmp_path: Path) -> None:
     settings = {"s3.endpoint": endpoint, "s3.access-key-id": KEY, "s3.secret-access-key": SECRET, "s3.region": REGION}
     path = f"s3://lake/{tmp_path.name}/by_path"
     for mode in ("error", "append"):
@@ -66,7 +66,7 @@ def test_a_delta_table_by_its_path_takes_the_settings_that_are_given(endpoint: s
 
 @pytest.mark.spark
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_sparks_workers_reach_them_and_its_plans_show_no_secret(
+def test_sparks_workers_read_the_bucket_and_plans_show_no_secret(
     spark: Any, remote: lakescan.Catalog, format: str
 ) -> None:
     lakescan.spark.register(spark)
@@ -133,7 +133,7 @@ def test_delta_tables_that_others_registered_in_glue_are_read(endpoint: str, tmp
 SETTINGS = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET, "s3.region": REGION}
 
 
-def test_a_bucket_that_is_not_there_is_a_fault_of_storage(endpoint: str) -> None:
+def test_a_missing_bucket_is_a_storage_error(endpoint: str) -> None:
     settings = {**SETTINGS, "s3.endpoint": endpoint}
     with pytest.raises(lakescan.NotATable, match="does not exist"):
         lakescan.table("s3://lake/none", storage_options=settings)
@@ -150,12 +150,14 @@ def test_a_bucket_that_is_not_there_is_a_fault_of_storage(endpoint: str) -> None
         ("http://no.such.host.invalid", "host name cannot be resolved|server does not respond"),
     ],
 )
-def test_a_store_that_does_not_answer_is_a_fault_of_storage(where: str, says: str) -> None:
+def test_a_store_that_does_not_answer_is_a_storage_error(where: str, says: str) -> None:
     with pytest.raises(lakescan.StorageError, match=says):
         lakescan.table("s3://lake/t", storage_options={**SETTINGS, "s3.endpoint": where})
 
 
-def test_the_environments_endpoint_is_taken(endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_endpoint_of_the_environment_is_used(
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     path = f"s3://lake/{tmp_path.name}/environment"
     lakescan.save(ROWS, path, format="delta", storage_options=SETTINGS)

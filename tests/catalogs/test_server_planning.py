@@ -102,7 +102,7 @@ LAYOUTS = list(itertools.product((1, 2, 3), ((), ("day",), ("days(at)", "truncat
 
 
 @pytest.mark.parametrize(("version", "partition_by"), LAYOUTS)
-def test_a_plan_of_the_server_has_the_rows_and_files_of_one_made_here(
+def test_a_server_plan_has_the_rows_and_files_of_a_local_plan(
     lake: lakescan.Catalog, server: RestServer, version: int, partition_by: tuple[str, ...]
 ) -> None:
     table = made(lake, version, partition_by)
@@ -138,7 +138,7 @@ def test_a_plan_that_takes_too_long_is_cancelled(lake: lakescan.Catalog, server:
     assert [each for each in server.requests if each.method == "DELETE" and "/plan/" in each.path]
 
 
-def test_a_plan_whose_plan_tasks_do_not_end_is_refused(
+def test_a_plan_with_endless_plan_tasks_is_refused(
     lake: lakescan.Catalog, server: RestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, more = made(lake, 2, ()), itertools.count()
@@ -153,7 +153,7 @@ def test_a_plan_whose_plan_tasks_do_not_end_is_refused(
         table.scan().options(**SERVER).to_arrow()
 
 
-def test_the_rest_of_a_plan_that_is_not_needed_is_cancelled(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_the_unneeded_rest_of_a_plan_is_cancelled(lake: lakescan.Catalog, server: RestServer) -> None:
     table = made(lake, 2, ())
     server.page = 1
     parts = table.scan().options(**SERVER).spec._candidates(lakescan.ScanMetrics())
@@ -186,7 +186,7 @@ def test_the_rest_of_a_plan_that_is_not_needed_is_cancelled(lake: lakescan.Catal
         ),
     ],
 )
-def test_an_answer_that_is_no_plan_is_told_as_such(
+def test_an_invalid_plan_answer_is_reported_as_such(
     lake: lakescan.Catalog, server: RestServer, answer: Any, error: str, message: str
 ) -> None:
     table = made(lake, 2, ())
@@ -196,7 +196,9 @@ def test_an_answer_that_is_no_plan_is_told_as_such(
 
 
 @pytest.mark.parametrize("reference", [-1, 500])
-def test_a_reference_to_no_delete_file_is_an_error(lake: lakescan.Catalog, server: RestServer, reference: int) -> None:
+def test_a_reference_to_a_missing_delete_file_is_an_error(
+    lake: lakescan.Catalog, server: RestServer, reference: int
+) -> None:
     table = made(lake, 2, ())
     planned = server._answered
 
@@ -212,7 +214,7 @@ def test_a_reference_to_no_delete_file_is_an_error(lake: lakescan.Catalog, serve
         table.scan().options(**SERVER).to_arrow()
 
 
-def test_more_files_than_the_filter_wants_are_pruned_and_rows_are_tested_here(
+def test_extra_files_of_the_server_are_pruned_and_rows_are_filtered_locally(
     lake: lakescan.Catalog, server: RestServer
 ) -> None:
     table = made(lake, 2, ())
@@ -233,7 +235,9 @@ def test_more_files_than_the_filter_wants_are_pruned_and_rows_are_tested_here(
     assert len(scan.options(**SERVER).plan().table) == len(scan.plan().table)
 
 
-def test_only_what_the_specification_says_alike_is_sent(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_only_predicates_with_the_same_meaning_in_the_specification_are_sent(
+    lake: lakescan.Catalog, server: RestServer
+) -> None:
     table = made(lake, 2, ())
 
     def sent(where: str) -> Any:
@@ -259,7 +263,7 @@ def test_only_what_the_specification_says_alike_is_sent(lake: lakescan.Catalog, 
     assert sent("id > 3 AND x > 3") == sent("id > 3")
 
 
-def test_columns_and_their_statistics_are_asked_for(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_the_request_names_columns_and_their_statistics(lake: lakescan.Catalog, server: RestServer) -> None:
     table = made(lake, 2, ())
     table.scan().where("id > 3").select("name", "nested.inner").options(**SERVER).to_arrow()
     (sent,) = server.sent("tables/t/plan")
@@ -279,7 +283,9 @@ def test_an_earlier_state_is_planned_with_its_own_columns(lake: lakescan.Catalog
     assert server.sent("tables/t/plan")[-1].body["use-snapshot-schema"]
 
 
-def test_the_catalog_says_who_plans_and_readers_cannot_contradict(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_the_catalog_decides_who_plans_and_readers_cannot_override_it(
+    lake: lakescan.Catalog, server: RestServer
+) -> None:
     table = made(lake, 2, ())
     table.to_arrow()
     assert not server.sent("tables/t/plan")
@@ -300,7 +306,7 @@ def test_the_catalog_says_who_plans_and_readers_cannot_contradict(lake: lakescan
     assert len(server.sent("tables/t/plan")) == 2
 
 
-def test_a_server_that_does_not_plan_is_told_as_such(
+def test_a_server_without_planning_is_reported_as_such(
     lake: lakescan.Catalog, server: RestServer, tmp_path: Path
 ) -> None:
     table = made(lake, 2, ())
@@ -317,7 +323,7 @@ def test_a_server_that_does_not_plan_is_told_as_such(
         lakescan.table(table.folder).scan().options(**SERVER).to_arrow()
 
 
-def test_row_lineage_is_refused_where_the_tasks_do_not_tell_it(lake: lakescan.Catalog) -> None:
+def test_row_lineage_is_refused_if_the_tasks_lack_it(lake: lakescan.Catalog) -> None:
     table = made(lake, 3, ())
     for column in ("_row_id", "_last_updated_sequence_number"):
         with pytest.raises(lakescan.UnsupportedFeature, match="row lineage"):
@@ -341,7 +347,7 @@ def test_a_failed_plan_task_fails_the_scan(lake: lakescan.Catalog, server: RestS
 
 
 @pytest.mark.parametrize("partition_by", [(), ("part",)])
-def test_equality_deletes_of_many_upserts_are_told_apart_in_every_paging(
+def test_equality_deletes_of_many_upserts_are_distinguished_with_every_page_size(
     lake: lakescan.Catalog, server: RestServer, partition_by: tuple[str, ...]
 ) -> None:
     keys = ["id", "part"]

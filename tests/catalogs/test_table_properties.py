@@ -74,7 +74,7 @@ def rows(table: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", DELTA)
-def test_a_delta_table_with_a_property_is_written_and_read_here_and_by_deltalake(
+def test_a_delta_table_with_a_property_is_written_and_read_by_lakescan_and_deltalake(
     local: lakescan.Catalog, name: str
 ) -> None:
     table = made(local, "delta", **{name.upper().replace("DELTA.", "delta."): value_of(name)})
@@ -116,14 +116,14 @@ def test_a_delta_table_with_a_property_is_written_and_read_here_and_by_deltalake
         ("delta.targetFileSize", "large", lakescan.InvalidOption, "bytes"),
     ],
 )
-def test_what_a_delta_table_cannot_have_is_refused(
+def test_unsupported_delta_properties_are_refused(
     local: lakescan.Catalog, name: str, value: str, error: type[Exception], says: str
 ) -> None:
     with pytest.raises(error, match=says):
         made(local, "delta", **{name: value})
 
 
-def test_properties_of_delta_that_ask_for_nothing_are_kept(local: lakescan.Catalog) -> None:
+def test_delta_properties_without_effect_are_kept(local: lakescan.Catalog) -> None:
     table = made(
         local, "delta", **{"delta.enableRowTracking": "false", "owner": "me", "delta.feature.appendOnly": "supported"}
     )
@@ -136,7 +136,7 @@ def test_durations_are_recorded_as_deltalake_reads_them(local: lakescan.Catalog)
     assert table.properties["delta.deletedFileRetentionDuration"] == "interval 30 days"
 
 
-def test_column_mapping_goes_with_features_that_are_listed(local: lakescan.Catalog) -> None:
+def test_column_mapping_works_with_listed_features(local: lakescan.Catalog) -> None:
     columns = pa.schema([("at", pa.timestamp("us"))])
     properties = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
     table = local.create_table("db.t", columns, format="delta", properties=properties)
@@ -149,7 +149,7 @@ def test_column_mapping_goes_with_features_that_are_listed(local: lakescan.Catal
 @pytest.mark.parametrize(
     "name", [each for each in IcebergProperties.declarations() if not each.startswith("encryption.")]
 )
-def test_an_iceberg_table_with_a_property_is_written_and_read_here_and_by_pyiceberg(
+def test_an_iceberg_table_with_a_property_is_written_and_read_by_lakescan_and_pyiceberg(
     local: lakescan.Catalog, name: str, tmp_path: Path
 ) -> None:
     value = str(tmp_path / "elsewhere") if name.endswith(".path") else ICEBERG_VALUES.get(name, "10")
@@ -177,7 +177,7 @@ def test_an_iceberg_table_with_a_property_is_written_and_read_here_and_by_pyiceb
         ("write.object-storage.path", "file:data", lakescan.InvalidOption, "an absolute path"),
     ],
 )
-def test_what_an_iceberg_table_cannot_have_is_refused(
+def test_unsupported_iceberg_properties_are_refused(
     local: lakescan.Catalog, name: str, value: str, error: type[Exception], says: str
 ) -> None:
     with pytest.raises(error, match=says):
@@ -202,7 +202,7 @@ def test_properties_of_other_writers_are_kept(local: lakescan.Catalog) -> None:
         ("write.data.path", "data/of/t"),
     ],
 )
-def test_a_property_of_another_writer_that_cannot_be_obeyed_is_said(
+def test_a_property_of_another_writer_that_cannot_be_obeyed_is_reported(
     local: lakescan.Catalog, tmp_path: Path, name: str, value: str
 ) -> None:
     table = made(local, "iceberg")
@@ -214,7 +214,7 @@ def test_a_property_of_another_writer_that_cannot_be_obeyed_is_said(
     assert table.scan().count() == 0
 
 
-def test_codecs_without_levels_pass_a_level_over(local: lakescan.Catalog) -> None:
+def test_codecs_without_levels_ignore_a_level(local: lakescan.Catalog) -> None:
     made(local, "iceberg", **{"write.parquet.compression-codec": "snappy", "write.parquet.compression-level": "3"})
     table = lakescan.table("local.db.t")
     table.append(ROWS)
@@ -224,7 +224,7 @@ def test_codecs_without_levels_pass_a_level_over(local: lakescan.Catalog) -> Non
 
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "brotli", "lz4", "uncompressed", "none"])
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_each_codec_that_the_option_takes_is_written(local: lakescan.Catalog, format: str, codec: str) -> None:
+def test_each_codec_of_the_option_is_written(local: lakescan.Catalog, format: str, codec: str) -> None:
     made(local, format)
     lakescan.table("local.db.t").append(ROWS, compression_codec=codec)
     assert rows(lakescan.table("local.db.t").scan().to_arrow()) == ROWS.to_pylist()
@@ -233,14 +233,14 @@ def test_each_codec_that_the_option_takes_is_written(local: lakescan.Catalog, fo
 @pytest.mark.parametrize(
     "options", [{"compression_codec": "lzo"}, {"compression_codec": "gzip", "compression_level": 99}]
 )
-def test_what_no_codec_takes_is_refused(local: lakescan.Catalog, options: dict[str, Any]) -> None:
+def test_unsupported_codec_options_are_refused(local: lakescan.Catalog, options: dict[str, Any]) -> None:
     made(local, "iceberg")
     with pytest.raises(lakescan.InvalidOption, match="gzip"):
         lakescan.table("local.db.t").append(ROWS, **options)
 
 
 @pytest.mark.parametrize("value", ["false", "no", "0"])
-def test_only_a_table_that_says_so_owns_its_files(local: lakescan.Catalog, value: str) -> None:
+def test_a_table_owns_its_files_only_if_gc_is_enabled(local: lakescan.Catalog, value: str) -> None:
     """As in Java, any value of `gc.enabled` other than `true` is false."""
     made(local, "iceberg")
     with local._catalog.load_table("db.t").transaction() as transaction:

@@ -64,7 +64,7 @@ def in_a_process(work: Callable[[], None]) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before a call", "after a call"])
-def test_both_tables_are_changed_or_none_wherever_the_process_was_killed(tmp_path: Path, after: bool) -> None:
+def test_both_tables_are_changed_or_neither_wherever_the_process_is_killed(tmp_path: Path, after: bool) -> None:
     with rest_server(tmp_path) as (_, uri):
         lake = lakescan.catalog("lake", type="rest", uri=uri)
         lake.create_namespace("db")

@@ -66,7 +66,7 @@ def test_changes_of_several_tables_are_one_commit(lake: lakescan.Catalog, server
     assert ids(lake.load_table("db.two")) == [2]
 
 
-def test_a_transaction_reads_what_it_has_written_and_nobody_else_does(lake: lakescan.Catalog) -> None:
+def test_only_the_transaction_itself_reads_its_uncommitted_rows(lake: lakescan.Catalog) -> None:
     tx = lake.transaction()
     one = tx.load_table("db.one")
     one.append(rows(3))
@@ -127,7 +127,7 @@ def test_a_conflict_on_one_table_fails_all_and_removes_the_files_of_all(
         tx.load_table("db.one")
 
 
-def test_what_fits_goes_onto_the_commits_of_others(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_compatible_changes_are_rebased_onto_concurrent_commits(lake: lakescan.Catalog, server: RestServer) -> None:
     with lake.transaction() as tx:
         tx.load_table("db.one").append(rows(3))
         tx.load_table("db.one").append(rows(4, part="b"))
@@ -141,7 +141,7 @@ def test_what_fits_goes_onto_the_commits_of_others(lake: lakescan.Catalog, serve
 
 
 @pytest.mark.parametrize("retries", [0, 2])
-def test_a_commit_is_repeated_as_often_as_each_of_its_tables_allows(
+def test_a_commit_is_retried_as_often_as_each_of_its_tables_allows(
     lake: lakescan.Catalog, server: RestServer, retries: int
 ) -> None:
     few = {"commit.retry.num-retries": str(retries), "commit.retry.min-wait-ms": "1"}
@@ -165,7 +165,9 @@ def test_a_commit_is_repeated_as_often_as_each_of_its_tables_allows(
     check_no_orphans(lake)
 
 
-def test_a_refusal_of_what_comes_after_another_branch_is_a_conflict(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_a_refused_sequence_number_after_a_commit_to_another_branch_is_a_conflict(
+    lake: lakescan.Catalog, server: RestServer
+) -> None:
     """Java's servers refuse it so: the branch requirement holds, but the sequence number is already taken."""
     lake.load_table("db.one").create_branch("audit")
 
@@ -189,7 +191,9 @@ def test_a_refusal_of_what_comes_after_another_branch_is_a_conflict(lake: lakesc
 
 
 @pytest.mark.parametrize("other", [None, "append"])
-def test_statements_that_follow_others_go_onto_no_commits_of_others(lake: lakescan.Catalog, other: str | None) -> None:
+def test_statements_after_others_are_not_rebased_onto_concurrent_commits(
+    lake: lakescan.Catalog, other: str | None
+) -> None:
     tx = lake.transaction()
     tx.load_table("db.one").append(rows(3))
     tx.load_table("db.one").delete("id = 1")
@@ -224,7 +228,7 @@ def test_a_lost_answer_is_looked_up_on_every_table(
     assert ids(lake.load_table("db.one")) == [1, 2]
 
 
-def test_a_server_that_commits_by_halves_is_told_as_such(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_a_partial_commit_of_the_server_is_reported_as_such(lake: lakescan.Catalog, server: RestServer) -> None:
     def half(request: Any) -> Any:
         if request.what == COMMIT:
             server._commit(request.body["table-changes"][:1])
@@ -241,7 +245,7 @@ def test_a_server_that_commits_by_halves_is_told_as_such(lake: lakescan.Catalog,
 
 
 @pytest.mark.parametrize("status", [200, 202])
-def test_a_page_that_is_no_answer_to_a_commit_is_looked_up(
+def test_a_commit_answered_by_an_unrelated_page_is_looked_up(
     lake: lakescan.Catalog, server: RestServer, status: int
 ) -> None:
     server.before = lambda request: (status, "sign in") if request.what == COMMIT else None
@@ -271,7 +275,7 @@ def test_a_refusal_changes_nothing(lake: lakescan.Catalog, server: RestServer, s
     assert files(server) == before
 
 
-def test_a_token_that_cannot_be_renewed_is_a_refusal(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_a_token_that_cannot_be_renewed_refuses_the_commit(lake: lakescan.Catalog, server: RestServer) -> None:
     before = files(server)
     tx = lake.transaction()
     tx.load_table("db.one").append(rows(3))
@@ -281,7 +285,7 @@ def test_a_token_that_cannot_be_renewed_is_a_refusal(lake: lakescan.Catalog, ser
     assert files(server) == before
 
 
-def test_changes_without_rows_are_made_if_all_of_them_are(lake: lakescan.Catalog) -> None:
+def test_changes_without_rows_count_as_made_only_if_all_are(lake: lakescan.Catalog) -> None:
     """Another writer made only the last of these changes: the earlier ones are missing."""
     tx = lake.transaction()
     tx.load_table("db.one").alter().set_properties({"owner": "me"}).commit()
@@ -316,7 +320,7 @@ def test_changes_without_rows_are_looked_up_as_a_whole(
     assert lake.load_table("db.one").properties["owner"] == (then or {"owner": "me"})["owner"]
 
 
-def test_files_are_removed_though_others_have_removed_what_was_there_before(lake: lakescan.Catalog) -> None:
+def test_files_are_removed_even_if_the_base_metadata_is_gone(lake: lakescan.Catalog) -> None:
     """Other writers removed the metadata file and the snapshots that the transaction started from."""
     tx = lake.transaction()
     tx.load_table("db.one").append(rows(3))
@@ -343,7 +347,7 @@ def test_a_catalog_without_the_endpoint_refuses_transactions(
         embedded.transaction()
 
 
-def test_what_a_transaction_does_not_take_is_refused_by_name(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_operations_outside_of_transactions_are_refused_by_name(lake: lakescan.Catalog, server: RestServer) -> None:
     before = files(server)
     with lake.transaction() as tx:
         one = tx.load_table("db.one")
@@ -361,7 +365,7 @@ def test_what_a_transaction_does_not_take_is_refused_by_name(lake: lakescan.Cata
     assert not server.sent(COMMIT)
 
 
-def test_a_table_that_is_made_again_meanwhile_is_not_written_to(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_a_concurrently_recreated_table_is_not_written_to(lake: lakescan.Catalog, server: RestServer) -> None:
     tx = lake.transaction()
     tx.load_table("db.one").append(rows(3))
     tx.load_table("db.two").append(rows(3))
@@ -372,7 +376,7 @@ def test_a_table_that_is_made_again_meanwhile_is_not_written_to(lake: lakescan.C
     assert ids(lake.load_table("db.one")) == [1, 2]
 
 
-def test_a_batch_that_another_committed_is_not_committed_twice(lake: lakescan.Catalog) -> None:
+def test_a_batch_committed_by_another_writer_is_not_committed_twice(lake: lakescan.Catalog) -> None:
     tx = lake.transaction()
     tx.load_table("db.one").append(rows(3), txnAppId="loader", txnVersion=1)
     lake.load_table("db.one").append(rows(3), txnAppId="loader", txnVersion=1)
@@ -381,7 +385,7 @@ def test_a_batch_that_another_committed_is_not_committed_twice(lake: lakescan.Ca
     assert ids(lake.load_table("db.one")) == [1, 2, 3]
 
 
-def test_tables_of_a_transaction_that_has_ended_say_so(lake: lakescan.Catalog) -> None:
+def test_tables_of_an_ended_transaction_raise_an_error(lake: lakescan.Catalog) -> None:
     with lake.transaction() as tx:
         table = tx.load_table("db.one")
         table.append(rows(3))

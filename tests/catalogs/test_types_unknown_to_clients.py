@@ -32,21 +32,21 @@ def made_with(kind: str, tmp_path: Path) -> str:
     return "known.db.t"
 
 
-def test_they_are_read_by_their_names(table: str) -> None:
+def test_columns_of_unknown_types_are_read_by_name(table: str) -> None:
     assert lakescan.table(table).scan().select("id").to_arrow()["id"].to_pylist() == [1, 2]
     assert lakescan.sql(f"SELECT id FROM {table} WHERE id > 1").to_arrow()["id"].to_pylist() == [2]
     assert lakescan.table(table).schema.names == ["id", "v"]
 
 
 @pytest.mark.parametrize("change", ["DELETE FROM {} WHERE id = 1", "ALTER TABLE {} ADD COLUMN x INT"])
-def test_what_changes_them_names_the_type(table: str, change: str) -> None:
+def test_changes_of_columns_of_unknown_types_are_refused_with_the_type(table: str, change: str) -> None:
     with pytest.raises(UnsupportedFeature, match=r"the type (variant|geography.*), which a column of known.db.t has"):
         lakescan.sql(change.format(table))
     assert lakescan.table(table).scan().count() == 2
 
 
 @pytest.mark.parametrize("kind", ["geometry", "geography"])
-def test_columns_are_added_beside_geometries_of_the_default_system(kind: str, tmp_path: Path) -> None:
+def test_columns_are_added_next_to_geometries_of_the_default_crs(kind: str, tmp_path: Path) -> None:
     name = made_with(kind, tmp_path)
     lakescan.sql(f"ALTER TABLE {name} ADD COLUMN x INT")
     newest = max(tmp_path.rglob("*.metadata.json"), key=lambda file: file.name)

@@ -69,7 +69,7 @@ def test_a_legacy_table_is_registered(local: lakescan.Catalog, document: Documen
     ],
     ids=["manifests", "column id", "schema", "properties", "location"],
 )
-def test_what_cannot_be_opened_gets_no_name(
+def test_a_table_that_cannot_be_opened_is_not_registered(
     local: lakescan.Catalog, document: Document, tmp_path: Path, change: Callable[[Document], Any], message: str
 ) -> None:
     change(document)
@@ -97,7 +97,7 @@ CALLS: dict[str, Callable[[lakescan.Catalog, lakescan.Table], Any]] = {
 
 @pytest.mark.parametrize("text", [b"{", b"\xff\xfe", b"[]", b"{}"], ids=["cut off", "no text", "list", "empty"])
 @pytest.mark.parametrize("call", CALLS)
-def test_a_file_that_was_damaged_is_named(local: lakescan.Catalog, document: Document, call: str, text: bytes) -> None:
+def test_a_damaged_metadata_file_is_named(local: lakescan.Catalog, document: Document, call: str, text: bytes) -> None:
     table, file = local.load_table("db.t"), _file()
     file.write_bytes(text)
     with pytest.raises(CorruptMetadata, match=r"local.*db\.t") as found:
@@ -106,7 +106,7 @@ def test_a_file_that_was_damaged_is_named(local: lakescan.Catalog, document: Doc
     assert local.list_tables("db") == ["db.t"]
 
 
-def test_an_answer_of_a_server_that_cannot_be_read(local: lakescan.Catalog, document: Document) -> None:
+def test_an_unreadable_answer_of_a_server_is_an_error(local: lakescan.Catalog, document: Document) -> None:
     from pyiceberg.catalog.rest import TableResponse
     from pyiceberg.catalog.sql import SqlCatalog
 

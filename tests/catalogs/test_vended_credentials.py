@@ -47,7 +47,7 @@ def token(credentials: Credentials, location: str) -> str | None:
     return None if found is None else found.properties["s3.session-token"]
 
 
-def test_the_longest_prefix_of_a_location_counts() -> None:
+def test_the_longest_prefix_of_a_location_wins() -> None:
     by_prefix = {"s3": "any", "s3://lake/": "lake", "s3://lake/t/": "t"}
     all_of_it = Credentials([credential(prefix, name) for prefix, name in by_prefix.items()])
     for location, expected in (
@@ -62,7 +62,7 @@ def test_the_longest_prefix_of_a_location_counts() -> None:
 
 
 @pytest.mark.parametrize("said", ["9" * 400, "9" * 5000, "-1", "soon", "1e3", "\u0663", ""])
-def test_a_time_that_is_none_is_no_expiry(said: str) -> None:
+def test_an_invalid_expiry_time_is_ignored(said: str) -> None:
     assert Credential("", {"s3.session-token-expires-at-ms": said}).expires_at is None
 
 
@@ -74,7 +74,7 @@ def test_a_credential_is_renewed_before_it_expires() -> None:
     assert source.asked == 1
 
 
-def test_one_that_does_not_expire_soon_is_not_renewed() -> None:
+def test_a_credential_that_does_not_expire_soon_is_not_renewed() -> None:
     source = Source(credential("s3://lake/", "new", HOUR))
     for seconds in (HOUR, None):
         assert token(Credentials([credential("s3://lake/", "old", seconds)], source), "s3://lake/1") == "old"
@@ -96,7 +96,7 @@ def test_a_renewal_that_fails_is_an_error_only_once_the_credential_has_expired(
         Credentials([credential("s3://lake/", "old", -1)], Source(credential("s3://x/", "new"))).at("s3://lake/1")
 
 
-def test_connections_are_made_anew_with_a_renewed_credential() -> None:
+def test_connections_are_reopened_with_a_renewed_credential() -> None:
     source = Source(credential("s3://lake/", "new", HOUR))
     storage = Storage(io_properties={"s3.region": REGION}, vended=Credentials([], source))
 
@@ -156,7 +156,7 @@ def test_a_long_job_renews_the_credentials_of_its_table(lake: lakescan.Catalog, 
     assert "renewed" in str(table.scan().spec.storage.vended.at("s3://lake/1").properties)
 
 
-def test_workers_renew_them_themselves(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_workers_renew_credentials_themselves(lake: lakescan.Catalog, server: RestServer) -> None:
     server.of_table["storage-credentials"] = handed_out(credential("s3://lake/", "short", 60))
     path = lake.load_table("db.t").scan().plan().files["path"][0].as_py()
     storage = lake.load_table("db.t").scan().spec.storage
@@ -171,7 +171,7 @@ def size_of(storage: Storage, path: str) -> int:
     return len(storage.read(path))
 
 
-def test_a_transaction_renews_them_too(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_a_transaction_renews_credentials(lake: lakescan.Catalog, server: RestServer) -> None:
     server.of_table["storage-credentials"] = handed_out(credential("s3://lake/", "short", 60))
     with lake.transaction() as tx:
         tx.load_table("db.t").append(pa.table({"id": [7]}))
@@ -180,7 +180,7 @@ def test_a_transaction_renews_them_too(lake: lakescan.Catalog, server: RestServe
     assert ids(lake.load_table("db.t")) == [0, 1, 2, 7]
 
 
-def test_what_is_configured_with_an_expiry_is_renewed_too(lake: lakescan.Catalog, server: RestServer) -> None:
+def test_configured_credentials_with_an_expiry_are_renewed(lake: lakescan.Catalog, server: RestServer) -> None:
     server.of_table.clear()
     server.table_config = dict(credential("", "short", 60).properties)
     table = lake.load_table("db.t")
@@ -197,7 +197,7 @@ def test_the_credentials_of_a_plan_are_used_for_its_files(lake: lakescan.Catalog
     assert asked.query["planId"][0].startswith("plan ")
 
 
-def test_secrets_are_shown_nowhere(lake: lakescan.Catalog, server: RestServer, caplog: Any, capsys: Any) -> None:
+def test_no_text_shows_secrets(lake: lakescan.Catalog, server: RestServer, caplog: Any, capsys: Any) -> None:
     secrets = ("first", "renewed", SECRET, KEY)
     with caplog.at_level(logging.DEBUG, "lakescan"):
         table = lake.load_table("db.t")
@@ -227,7 +227,7 @@ def test_a_catalog_without_the_endpoint_renews_nothing(server: RestServer, lake:
 @pytest.mark.parametrize(
     "answer", [[], "x", {"storage-credentials": 5}, {"storage-credentials": [{"prefix": "s3://lake/", "config": None}]}]
 )
-def test_an_answer_without_credentials_is_a_renewal_that_fails(
+def test_an_answer_without_credentials_is_a_failed_renewal(
     lake: lakescan.Catalog, server: RestServer, answer: Any
 ) -> None:
     server.before = lambda request: (200, answer) if request.what.endswith("/credentials") else None

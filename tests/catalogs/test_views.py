@@ -74,7 +74,7 @@ def test_a_view_that_exists_is_kept_or_refused(lake: lakescan.Catalog) -> None:
         lake.create_view("db.v", "SELECT 2 AS n", if_not_exists=True, replace=True)
 
 
-def test_a_name_is_that_of_a_table_or_of_a_view(lake: lakescan.Catalog) -> None:
+def test_a_name_belongs_to_a_table_or_a_view(lake: lakescan.Catalog) -> None:
     lake.create_view("db.v", "SELECT 1 AS n")
     lake.create_table("db.delta", "id INT", format="delta")
     for name in ("db.orders", "db.delta"):
@@ -97,7 +97,7 @@ def test_a_name_is_that_of_a_table_or_of_a_view(lake: lakescan.Catalog) -> None:
         lake.load_view("db.orders")
 
 
-def test_a_view_is_renamed_also_into_another_namespace(lake: lakescan.Catalog) -> None:
+def test_a_view_can_be_renamed_into_another_namespace(lake: lakescan.Catalog) -> None:
     lake.create_namespace("other")
     lake.create_view("db.v", "SELECT id FROM orders")
     assert str(lake.rename_view("db.v", "other.w").name) == "local.other.w"
@@ -122,7 +122,7 @@ def test_a_view_is_dropped_and_its_tables_stay(lake: lakescan.Catalog) -> None:
         lake.drop_view("db.orders")
 
 
-def test_the_nearest_view_is_named(lake: lakescan.Catalog) -> None:
+def test_an_unknown_view_is_refused_with_the_nearest(lake: lakescan.Catalog) -> None:
     lake.create_view("db.french", "SELECT 1 AS n")
     with pytest.raises(lakescan.NoSuchTable, match="Did you mean 'french'"):
         lake.load_view("db.frensh")
@@ -137,7 +137,7 @@ def test_properties_are_set_and_removed(lake: lakescan.Catalog) -> None:
         lake.update_view("db.v", {"version.history.num-entries": "none"})
 
 
-def test_queries_are_checked_before_they_are_kept(lake: lakescan.Catalog) -> None:
+def test_queries_are_checked_before_they_are_stored(lake: lakescan.Catalog) -> None:
     for query, error, message in (
         ("SELECT * FROM nope", lakescan.NoSuchTable, "nope"),
         ("SELECT nope FROM orders", lakescan.LakescanError, "nope"),
@@ -155,7 +155,7 @@ def test_queries_are_checked_before_they_are_kept(lake: lakescan.Catalog) -> Non
     assert lake.list_views("db") == []
 
 
-def test_the_files_of_views_are_those_of_the_specification(lake: lakescan.Catalog) -> None:
+def test_view_metadata_files_follow_the_specification(lake: lakescan.Catalog) -> None:
     view = lake.create_view("db.v", "SELECT id, country FROM orders", columns=["a", "b"])
     lake.create_view("db.v", "SELECT 1 AS n", replace=True, properties={"location": "ignored when it is there"})
     first, second = files(view)
@@ -195,7 +195,7 @@ def test_a_table_that_has_the_name_of_a_dropped_view_is_opened_by_its_folder(lak
         lakescan.table(view.location)
 
 
-def test_a_damaged_view_is_said_to_be_one(lake: lakescan.Catalog) -> None:
+def test_a_damaged_view_is_reported_as_damaged(lake: lakescan.Catalog) -> None:
     view = lake.create_view("db.v", "SELECT id FROM orders")
     [path] = files(view)
     whole = json.loads(path.read_text())
@@ -208,7 +208,7 @@ def test_a_damaged_view_is_said_to_be_one(lake: lakescan.Catalog) -> None:
         lake.load_view("db.v")
 
 
-def test_writers_that_replace_a_view_at_once_lose_no_version(lake: lakescan.Catalog) -> None:
+def test_concurrent_replacements_of_a_view_lose_no_version(lake: lakescan.Catalog) -> None:
     lake.create_view("db.v", "SELECT 0 AS n", properties={"version.history.num-entries": "100"})
     failures: list[Exception] = []
 
@@ -228,9 +228,7 @@ def test_writers_that_replace_a_view_at_once_lose_no_version(lake: lakescan.Cata
     assert sorted(kept) == [f"SELECT {number} AS n" for number in range(5)]
 
 
-def test_a_catalog_whose_database_cannot_tell_views_from_tables_has_none(
-    lake: lakescan.Catalog, tmp_path: Path
-) -> None:
+def test_a_catalog_whose_database_has_no_entry_types_has_no_views(lake: lakescan.Catalog, tmp_path: Path) -> None:
     engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/lake/catalog.db")
     with engine.begin() as connection:
         connection.execute(sqlalchemy.text("ALTER TABLE iceberg_tables DROP COLUMN iceberg_type"))

@@ -72,14 +72,14 @@ def test_options_are_given_as_name_and_value(shop) -> None:
         (["--catalog", "a=/proc/nowhere", "tables", "a"], "StorageError: /proc/nowhere cannot be created"),
     ],
 )
-def test_an_error_is_one_line_that_says_what_to_do(shop, arguments: list[str], message: str) -> None:
+def test_an_error_is_one_line_with_advice(shop, arguments: list[str], message: str) -> None:
     found = run(*(shop.customers if a == "SHOP" else a for a in arguments))
     assert found.returncode == 1
     assert message in found.stderr
     assert "Traceback" not in found.stderr
 
 
-def test_tables_are_made_listed_and_kept_in_order(tmp_path: Path) -> None:
+def test_tables_are_created_listed_and_maintained(tmp_path: Path) -> None:
     def run_here(*arguments: str) -> str:
         found = run("--catalog", f"local={tmp_path}/lake", *arguments)
         assert found.returncode == 0, found.stderr
@@ -112,7 +112,7 @@ def test_tables_are_made_listed_and_kept_in_order(tmp_path: Path) -> None:
     assert "2" in run_here("head", "local.db.t", "-s", "id", "-w", "id = 2")
 
 
-def test_brackets_and_colons_of_tables_are_no_markup(tmp_path: Path) -> None:
+def test_brackets_and_colons_of_tables_are_not_markup(tmp_path: Path) -> None:
     text = "[/red] [bold]x[/bold] :smile:"
     place = f"{tmp_path}/t[b]"
     lakescan.save(pa.table({"a[b]": [text]}), place, format="delta", userMetadata=text)
@@ -125,7 +125,7 @@ def test_brackets_and_colons_of_tables_are_no_markup(tmp_path: Path) -> None:
     assert text in run("inspect", place, "history", "-s", "userMetadata").stdout
 
 
-def test_the_doctor_says_whole_what_to_do(tmp_path: Path) -> None:
+def test_the_doctor_prints_advice_with_its_brackets(tmp_path: Path) -> None:
     """The advice contains brackets: pip install 'lakescan[spark]'."""
     program = (
         "import importlib.metadata as m, sys; old = m.version\n"

@@ -18,8 +18,8 @@ import lakescan
 from lakescan.cli import commands, progress
 from lakescan.cli.commands import app
 from lakescan.cli.failures import EXIT_CODES, exit_code, shell_advice
-from tests.support.two_commits import saved
-from tests.tables.aged import age, folder_of, stray
+from tests.support.two_commits import save_in_two_commits
+from tests.tables.aged import folder_of, make_old, write_stray_files
 from tests.tables.support import NAME, now, pairs, rows
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ def test_rows_are_counted_and_shown(table: lakescan.Table) -> None:
 
 
 @pytest.mark.parametrize("name", ["snapshots", "history", "refs", "ancestors", "explain", "health", "inspect"])
-def test_what_a_command_shows_is_json_an_object_a_line(table: lakescan.Table, name: str) -> None:
+def test_the_json_output_has_one_object_per_line(table: lakescan.Table, name: str) -> None:
     more = ("files",) if name == "inspect" else ()
     assert run(name, NAME, *more)
     found = run_json(name, NAME, *more)
@@ -114,8 +114,8 @@ def test_a_table_goes_back_and_forth(table: lakescan.Table) -> None:
 
 def test_a_dry_run_removes_nothing(table: lakescan.Table) -> None:
     folder = folder_of(table.folder)
-    stray(folder / "data" / "stray.parquet")
-    age(folder)
+    write_stray_files(folder / "data" / "stray.parquet")
+    make_old(folder)
     before = sorted(folder.rglob("*"))
     later = ("--older-than", "2026-01-01")
     assert run("expire-snapshots", NAME, *later, "--dry-run", "--clean-expired-files").startswith("0 snapshots would")
@@ -127,7 +127,7 @@ def test_a_dry_run_removes_nothing(table: lakescan.Table) -> None:
     assert found["file"].endswith("stray.parquet")
 
 
-def test_maintenance_says_what_it_did_and_fails_if_a_step_does(
+def test_maintenance_reports_its_steps_and_fails_if_one_fails(
     table: lakescan.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(5):
@@ -157,7 +157,7 @@ def test_storage_options_reach_the_table(table: lakescan.Table) -> None:
         run("count", NAME, "--storage-option", "region")
 
 
-def test_what_the_parser_refuses_has_its_own_exit_code() -> None:
+def test_a_parser_error_has_its_own_exit_code() -> None:
     for arguments in (["no-such-command"], ["head"], ["head", "x", "--no-such-option"]):
         assert CliRunner().invoke(app, arguments).exit_code == 2
 
@@ -172,7 +172,7 @@ def test_what_the_parser_refuses_has_its_own_exit_code() -> None:
         (ZeroDivisionError(), None),
     ],
 )
-def test_errors_have_exit_codes_that_scripts_tell_apart(error: Exception, code: int | None) -> None:
+def test_kinds_of_errors_have_different_exit_codes(error: Exception, code: int | None) -> None:
     assert exit_code(error) == code
     assert code is None or code in EXIT_CODES
 
@@ -190,12 +190,12 @@ def test_a_defect_has_a_traceback_and_its_own_exit_code(
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_advice_is_in_the_shells_words() -> None:
+def test_advice_is_phrased_for_the_shell() -> None:
     assert shell_advice("12 has expired: see Table.history()") == "12 has expired: lakescan history TABLE"
     assert shell_advice("compact(purge=True) applies deletion vectors.").startswith("lakescan compact --purge")
 
 
-def test_progress_is_shown_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+def test_progress_is_shown_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     with progress.working("counting") as work:
         assert work.executor is None
     assert capsys.readouterr().err == ""
@@ -209,7 +209,7 @@ def test_progress_is_shown_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, 
 def test_orphans_of_an_inventory_are_removed(table: lakescan.Table, tmp_path: Path, kind: str) -> None:
     folder = folder_of(table.folder)
     files = folder / "data" / "listed.parquet", folder / "data" / "not listed.parquet"
-    stray(*files)
+    write_stray_files(*files)
     row = {"path": [str(files[0])], "length": [11], "isDir": [False], "modificationTime": [1_600_000_000_000]}
     place = tmp_path / f"inventory.{kind}"
     if kind == "parquet":
@@ -217,7 +217,7 @@ def test_orphans_of_an_inventory_are_removed(table: lakescan.Table, tmp_path: Pa
     elif kind == "csv":
         csv.write_csv(pa.table(row), place)
     else:
-        saved(pa.table(row), str(place), format="delta")
+        save_in_two_commits(pa.table(row), str(place), format="delta")
     assert run_json("vacuum", NAME, "--inventory", str(place), "--dry-run") == [{"file": str(files[0])}]
     run("vacuum", NAME, "--inventory", str(place))
     assert [each.exists() for each in files] == [False, True]

@@ -87,7 +87,7 @@ def test_an_iceberg_table_of_a_catalog_is_read_by_its_metadata_file(local: lakes
         ({"error": "ModuleNotFoundError", "words": "No module named 'duckdb'"}, "not installed", "duckdb"),
     ],
 )
-def test_what_is_not_the_same_is_told(
+def test_differences_are_reported(
     orders: str, tmp_path: Path, answer: dict[str, Any], outcome: str, detail: str
 ) -> None:
     other = {"duckdb": answering(tmp_path, **answer)}
@@ -106,7 +106,7 @@ def test_a_crash_a_hang_and_silence_are_findings(orders: str, tmp_path: Path) ->
     assert silence == {"error": "NoAnswer", "words": "exit code 3: broken"}
 
 
-def test_an_engine_that_starts_processes_leaves_none(orders: str, tmp_path: Path) -> None:
+def test_an_engine_leaves_no_child_processes(orders: str, tmp_path: Path) -> None:
     """The timeout ends all of an engine's processes. Otherwise a child that holds the pipes would block the caller."""
     job = job_of(orders, {}, {})
     found = ask(
@@ -116,7 +116,7 @@ def test_an_engine_that_starts_processes_leaves_none(orders: str, tmp_path: Path
     assert ended(int((tmp_path / "pid").read_text()))
 
 
-def test_many_tables_are_asked_as_one_is(orders: str, tmp_path: Path) -> None:
+def test_many_tables_are_read_as_a_single_one_is(orders: str, tmp_path: Path) -> None:
     """Forks of one process return the same as separate processes; a fork that fails does not end the others."""
     jobs = [Job("delta", str(tmp_path / "absent")), job_of(orders, {}, {})]
     absent, found = ask_many("deltalake", jobs, LIMITS)
@@ -143,7 +143,7 @@ def ended(pid: int) -> bool:
     return False
 
 
-def test_what_lakescan_refuses_is_told_by_the_name_of_the_feature(orders: str) -> None:
+def test_refusals_of_lakescan_are_reported_by_feature(orders: str) -> None:
     log = Path(orders, "_delta_log")
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["later"], "writerFeatures": ["later"]}
     (log / "00000000000000000001.json").write_text(json.dumps({"protocol": protocol}))
@@ -153,7 +153,7 @@ def test_what_lakescan_refuses_is_told_by_the_name_of_the_feature(orders: str) -
     assert found.readings[1].outcome in ("unsupported", "error")
 
 
-def test_more_rows_than_are_compared_are_counted(orders: str) -> None:
+def test_rows_beyond_the_limit_of_comparison_are_counted(orders: str) -> None:
     found = conformance("orders", job_of(orders, {}, {}), ReadLimits(rows=2), engines=("deltalake",))
     assert [(r.outcome, r.rows) for r in found.readings] == [("read", 3), ("same count", 3)]
 
@@ -192,7 +192,7 @@ def test_values_are_the_same_whatever_arrow_type_holds_them() -> None:
         assert plain(one) == plain(other), (one.type, other.type)
 
 
-def test_texts_that_are_no_utf8_are_compared_by_their_bytes() -> None:
+def test_texts_that_are_not_utf8_are_compared_by_their_bytes() -> None:
     def text(data: bytes) -> pa.Array:
         return pa.array([data], pa.binary()).view(pa.string())
 
@@ -235,7 +235,7 @@ def test_a_folder_without_tables_is_an_error(tmp_path: Path) -> None:
     assert isinstance(found.exception, lakescan.LakescanError)
 
 
-def test_bars_in_words_do_not_break_the_markdown(tmp_path: Path, orders: str) -> None:
+def test_bars_in_texts_do_not_break_the_markdown(tmp_path: Path, orders: str) -> None:
     other = {"duckdb": answering(tmp_path, error="ValueError", words="a | b")}
     found = conformance("a|b", Job("delta", orders), LIMITS, other, engines=("duckdb",))
     assert "`a\\|b`" in as_markdown([found])
@@ -243,7 +243,7 @@ def test_bars_in_words_do_not_break_the_markdown(tmp_path: Path, orders: str) ->
     assert as_record(found)["engines"]["duckdb"]["detail"] == "ValueError: a | b"
 
 
-def test_an_engine_is_asked_in_each_way_that_it_has() -> None:
+def test_an_engine_is_tried_in_each_of_its_ways_to_read() -> None:
     def fails(words: str) -> Any:
         def way() -> Any:
             raise OSError(words)
@@ -258,7 +258,7 @@ def test_an_engine_is_asked_in_each_way_that_it_has() -> None:
         child.first_answer(fails("first"), fails("No such file"))
 
 
-def test_what_fails_in_a_fork_is_asked_again_in_a_process_of_its_own(orders: str, tmp_path: Path) -> None:
+def test_a_failure_in_a_fork_is_retried_in_a_separate_process(orders: str, tmp_path: Path) -> None:
     job = job_of(orders, {}, {})
     python = interpreter(
         tmp_path,
@@ -297,9 +297,7 @@ def test_the_order_of_a_maps_entries_does_not_count_whatever_holds_them() -> Non
     assert outcome_of(of_maps, pa.array([entries[:1]], ENTRIES)) == "other rows"
 
 
-def test_an_engine_that_reads_other_rows_or_a_table_that_lakescan_cannot_read_is_exit_code_1(
-    orders: str, tmp_path: Path
-) -> None:
+def test_different_rows_or_a_table_that_lakescan_cannot_read_end_with_exit_code_1(orders: str, tmp_path: Path) -> None:
     def exit_code(*arguments: str) -> int:
         return CliRunner().invoke(app, ["conformance", *arguments]).exit_code
 
@@ -313,7 +311,7 @@ def test_an_engine_that_reads_other_rows_or_a_table_that_lakescan_cannot_read_is
     assert exit_code(str(tmp_path / "absent")) == 1
 
 
-def test_what_lakescan_refuses_by_name_is_no_failure(orders: str) -> None:
+def test_a_refusal_by_name_is_not_a_failure(orders: str) -> None:
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["later"], "writerFeatures": ["later"]}
     Path(orders, "_delta_log", "00000000000000000001.json").write_text(json.dumps({"protocol": protocol}))
     found = CliRunner().invoke(app, ["conformance", orders])
@@ -330,7 +328,7 @@ def test_a_table_that_is_named_twice_is_read_once_and_several_are_summed_up(orde
 
 
 @pytest.mark.parametrize("python", ["duckbd=/bin/sh", "lakescan=/bin/sh", "duckdb=/no/such/python"])
-def test_a_python_of_no_engine_or_that_is_not_there_is_refused(orders: str, python: str) -> None:
+def test_an_unknown_engine_or_missing_interpreter_is_refused(orders: str, python: str) -> None:
     found = CliRunner().invoke(app, ["conformance", orders, "--python", python])
     assert isinstance(found.exception, lakescan.InvalidOption)
     assert python in str(found.exception)
@@ -343,7 +341,7 @@ def test_an_engines_python_may_be_a_relative_path(orders: str, tmp_path: Path, m
     assert "it was asked" in found.stdout
 
 
-def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_listed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.scandir
 
     def scandir(place: Any) -> Any:
@@ -357,12 +355,12 @@ def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pyt
         list(find_tables(str(tmp_path)))
 
 
-def test_the_name_of_a_folder_is_no_refusal(tmp_path: Path) -> None:
+def test_a_folder_named_like_a_refusal_is_not_one(tmp_path: Path) -> None:
     place = str(tmp_path / "unsupported types")
     answers = {"lakescan": {"error": "CorruptMetadata", "words": f"{place}: the log has no protocol action"}}
     assert compare_answers("t", Job("delta", place), answers).lakescan_reading.outcome == "error"
 
 
-def test_the_command_line_is_run_by_python_too() -> None:
+def test_the_command_line_also_runs_as_a_python_module() -> None:
     done = subprocess.run([sys.executable, "-m", "lakescan", "--help"], capture_output=True, text=True, check=True)
     assert "conformance" in done.stdout

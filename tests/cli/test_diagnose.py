@@ -11,13 +11,13 @@ import lakescan
 from lakescan.cli.doctor import _library
 
 
-def test_a_sound_machine_is_found_sound(tmp_path: Path) -> None:
+def test_a_working_installation_has_no_findings(tmp_path: Path) -> None:
     found = lakescan.doctor(path=str(tmp_path))
     assert found.ok, str(found)
     assert {"Python", "pyarrow", "pyspark", "pandas", "Java", "storage"} <= {c.subject for c in found.checks}
 
 
-def test_a_library_that_is_missing_or_too_new_comes_with_advice() -> None:
+def test_a_missing_or_too_new_library_is_reported_with_advice() -> None:
     missing = _library("surely-not-installed", (1,), None, "install it")
     assert (missing.ok, missing.found, missing.advice) == (False, "not installed", "install it")
     too_new = _library("pyarrow", (1,), (2,), "use an older one")
@@ -25,7 +25,7 @@ def test_a_library_that_is_missing_or_too_new_comes_with_advice() -> None:
     assert "supported: 1 to 2" in too_new.advice
 
 
-def test_where_spark_is_not_installed_nothing_of_it_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_spark_there_are_no_findings_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["lakescan.cli.doctor"], "find_spec", lambda name: None)  # the function's name
     found = lakescan.doctor()
     assert found.ok, str(found)
@@ -40,7 +40,7 @@ def test_no_java_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert "install Java 17 or newer" in line.advice
 
 
-def test_storage_that_is_not_there_is_told_from_storage_that_cannot_be_reached(tmp_path: Path) -> None:
+def test_missing_storage_is_distinguished_from_unreachable_storage(tmp_path: Path) -> None:
     (line,) = [c for c in lakescan.doctor(path=str(tmp_path / "x")).checks if c.subject == "storage"]
     assert "the path does not exist" in line.advice
     (line,) = [c for c in lakescan.doctor(path="dbfs:/x").checks if c.subject == "storage"]
@@ -57,7 +57,7 @@ def test_hdfs_without_a_hadoop_client_is_explained(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.spark
-def test_with_a_session_the_executors_are_looked_at(spark) -> None:
+def test_with_a_session_the_executors_are_checked(spark) -> None:
     found = lakescan.doctor(spark)
     assert found.ok, str(found)
     assert {"executors: Python", "executors: pyarrow", "executors: lakescan"} <= {c.subject for c in found.checks}

@@ -53,6 +53,6 @@ def test_csv_is_exact_in_a_pipe_and_harmless_on_a_terminal(
 
 
 @pytest.mark.parametrize("column", [pa.array([[1]]), pa.array([b"\xab"])])
-def test_csv_refuses_by_name_what_it_does_not_have(column: pa.Array) -> None:
+def test_csv_refuses_unsupported_types_by_name(column: pa.Array) -> None:
     with pytest.raises(lakescan.InvalidOption, match=r"the column c is .*choose json or parquet"):
         query._save(pa.table({"c": column}), "csv", None)

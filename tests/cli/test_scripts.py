@@ -62,7 +62,7 @@ def test_the_first_error_ends_a_script_with_its_line_and_an_exit_code(run_script
     assert lakescan.table("local.db.s").scan().count() == 2  # the DROP after it did not run
 
 
-def test_a_script_that_cannot_be_parsed_changes_nothing_behind_the_error(run_script) -> None:
+def test_a_script_that_cannot_be_parsed_changes_nothing_after_the_error(run_script) -> None:
     code, _, err = run_script("CREATE TABLE local.db.s (id BIGINT);\n\nSELEC 1;\nDROP TABLE local.db.s;")
     assert code == 1
     assert "line 3: UnsupportedFeature" in err
@@ -115,7 +115,7 @@ def test_no_script_is_overwritten(arguments: list[str], says: str, tmp_path: Pat
     assert script.read_text() == "SELECT 1 AS a;"
 
 
-def test_scripts_that_are_no_text_are_refused_by_name(tmp_path: Path) -> None:
+def test_scripts_that_are_not_text_are_refused_by_name(tmp_path: Path) -> None:
     script = tmp_path / "job.sql"
     script.write_bytes(b"SELECT '\xff'")
     with pytest.raises(InvalidOption, match=r"job\.sql is not text in UTF-8"):

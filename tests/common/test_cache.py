@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import lakescan
 from lakescan.common.cache import CACHE, DEFAULT_LIMIT, ENTRY, Cache, CacheKind, entry_size, table_size
 from lakescan.delta.log.reader import DeltaVersion
-from tests.support.allocated import allocated
+from tests.support.allocated import allocated_bytes
 from tests.support.catalog import local_catalog
 
 SECONDS = 120  # seconds that a thread waits at most, so that a deadlock fails
@@ -149,7 +149,7 @@ def test_an_exception_is_not_cached_and_those_who_waited_compute_the_value_thems
     assert not cache._computations
 
 
-def test_a_computation_may_get_other_keys_and_even_its_own() -> None:
+def test_a_computation_may_request_other_keys_and_even_its_own() -> None:
     cache, depth = Cache(), iter(range(2))
 
     def make() -> bytes:
@@ -236,23 +236,23 @@ def states() -> int:
     ],
     ids=lambda column: f"{len(column)} of {column.type}",
 )
-def test_a_table_counts_as_much_as_it_takes(column: pa.Array) -> None:
+def test_the_counted_size_of_a_table_is_its_memory(column: pa.Array) -> None:
     """In a table of few rows, the fields and arrays take most of the memory."""
 
     def made() -> pa.Table:
         return pa.table({f"column {n}": pa.concat_arrays([column, column]) for n in range(20)})
 
     def taken() -> float:
-        before = allocated()
+        before = allocated_bytes()
         kept = [made() for _ in range(50)]
-        return (allocated() - before) / len(kept)
+        return (allocated_bytes() - before) / len(kept)
 
     made()
     usual = median(taken() for _ in range(5))  # other threads of the process allocate and free, too
     assert usual / 2 < table_size(made()) < 2.5 * usual  # types may be shared between tables
 
 
-def test_a_slice_counts_what_it_keeps_alive() -> None:
+def test_a_slice_counts_the_buffers_that_it_keeps_alive() -> None:
     whole = pa.table({"n": range(10_000)})
     assert table_size(whole.slice(5, 1)) == table_size(whole)
 
@@ -263,7 +263,7 @@ def test_long_keys_count() -> None:
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
-def test_the_cache_of_a_table_of_many_commits_takes_what_it_counts(kind: str, tmp_path: Path) -> None:
+def test_the_cache_of_many_commits_uses_the_memory_that_it_counts(kind: str, tmp_path: Path) -> None:
     """Small metadata tables are numerous, and each was once counted at a tenth of its bytes."""
     catalog = lakescan.catalog("counted", warehouse=str(tmp_path))
     catalog.create_namespace("n")
@@ -272,6 +272,6 @@ def test_the_cache_of_a_table_of_many_commits_takes_what_it_counts(kind: str, tm
     for start in range(20):
         made.append(pa.table({"n": [start], "text": ["a"]}))
         assert lakescan.table("counted.n.t").scan().to_arrow().num_rows == start + 1
-    counted, before = CACHE.nbytes, allocated()
+    counted, before = CACHE.nbytes, allocated_bytes()
     CACHE.clear()
-    assert 0 < before - allocated() < 1.5 * counted
+    assert 0 < before - allocated_bytes() < 1.5 * counted

@@ -32,7 +32,7 @@ def test_a_folder_is_bounded(tmp_path: Path) -> None:
     cache.get(9, never)
 
 
-def test_a_damaged_file_is_made_anew(tmp_path: Path) -> None:
+def test_a_damaged_cache_file_is_recreated(tmp_path: Path) -> None:
     FolderCache(tmp_path).get("a", lambda: NUMBERS)
     for file in tmp_path.iterdir():
         file.write_bytes(file.read_bytes()[:100])

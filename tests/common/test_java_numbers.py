@@ -38,7 +38,7 @@ FLOATS = {
 
 
 @pytest.mark.parametrize(("value", "text"), DOUBLES.items())
-def test_doubles_are_spelled_as_in_java(value: float, text: str) -> None:
+def test_doubles_are_formatted_as_in_java(value: float, text: str) -> None:
     assert double_text(value) == text
 
 
@@ -48,10 +48,10 @@ def test_floats_have_their_own_digits(value: float, text: str) -> None:
 
 
 @given(st.floats(allow_nan=False))
-def test_the_text_of_a_double_names_it(value: float) -> None:
+def test_the_text_of_a_double_parses_to_the_same_double(value: float) -> None:
     assert float(double_text(value).replace("Infinity", "inf")) == value
 
 
 @given(st.floats(allow_nan=False, width=32))
-def test_the_text_of_a_float_names_it(value: float) -> None:
+def test_the_text_of_a_float_parses_to_the_same_float(value: float) -> None:
     assert np.float32(float_text(value).replace("Infinity", "inf")) == np.float32(value)

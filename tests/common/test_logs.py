@@ -23,7 +23,7 @@ def test_tables_plans_and_commits_are_logged_at_debug(tmp_path: Path, caplog: py
     assert "1 file written (1 row" in caplog.text
 
 
-def test_an_attempt_that_is_repeated_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_retry_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "lakescan")
     Attempts(COMMITS).wait_or_raise("lake.db.t", lakescan.CommitConflict("another writer"))
     assert "lake.db.t: attempt 1 failed because of concurrent commits: another writer" in caplog.text

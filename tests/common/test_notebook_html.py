@@ -87,7 +87,7 @@ def test_members_without_a_value_are_not_shown_and_long_lists_are_cut() -> None:
     assert "file-020" not in html
 
 
-def test_maintenance_is_shown_as_a_row_a_step() -> None:
+def test_maintenance_is_shown_as_one_row_per_step() -> None:
     steps = (MaintenanceStep("compact", HOSTILE), MaintenanceStep("remove_orphans", "", HOSTILE))
     html = shown(lakescan.MaintainResult(HOSTILE, steps, True))
     assert f"<td>compact</td><td>{AS_TEXT}</td>" in html
@@ -116,7 +116,9 @@ def test_a_catalog_is_shown_as_its_namespaces_with_their_tables(local: lakescan.
     assert "&lt;img src=x&gt;" in shown(local)
 
 
-def test_of_a_large_catalog_few_namespaces_are_asked(local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_few_namespaces_of_a_large_catalog_are_listed(
+    local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str] = []
 
     def tables(self: lakescan.Catalog, namespace: str) -> list[str]:
@@ -183,7 +185,7 @@ def test_a_stream_is_shown_with_its_offset_and_columns_and_reads_nothing_for_tha
     assert repr(stream) == f"BatchStream({table.location!r}, closed, at {stream.offset})"
 
 
-def test_what_a_stream_has_left_is_shown_as_totals() -> None:
+def test_the_backlog_of_a_stream_is_shown_as_totals() -> None:
     html = shown(lakescan.Backlog(commits=2, files=3_000, rows=4, bytes=5_000_000))
     assert "<th>files</th><td>3,000</td>" in html
     assert "<th>bytes</th><td>5,000,000</td>" in html
@@ -247,25 +249,25 @@ def test_arrow_tables_that_lakescan_returns_are_shown_as_tables(
     assert all(f"<th>{name}</th>" in html for name in found.column_names)
 
 
-def test_arrow_tables_of_others_are_shown_as_before(local: lakescan.Catalog, formatter: Formatter) -> None:
+def test_other_arrow_tables_are_shown_as_before(local: lakescan.Catalog, formatter: Formatter) -> None:
     rows_of(local).history()
     assert formatter(pa.table({"id": [1]})) is None
 
 
-def test_how_the_user_wants_arrow_tables_to_be_shown_is_kept(local: lakescan.Catalog, formatter: Formatter) -> None:
+def test_the_formatter_of_the_user_for_arrow_tables_is_kept(local: lakescan.Catalog, formatter: Formatter) -> None:
     formatter.for_type(pa.Table, lambda _: "the user's")
     assert formatter(rows_of(local).history()) == "the user's"
 
 
 @pytest.mark.parametrize("module", [None, SimpleNamespace(get_ipython=lambda: None)], ids=["absent", "no shell"])
-def test_without_a_shell_of_ipython_arrow_tables_are_what_they_are(
+def test_without_ipython_arrow_tables_are_unchanged(
     local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch, module: object
 ) -> None:
     monkeypatch.setitem(sys.modules, "IPython", module)
     assert rows_of(local).history().num_rows == 1
 
 
-def test_branches_and_tags_are_shown_as_a_row_each(local: lakescan.Catalog) -> None:
+def test_branches_and_tags_are_shown_as_one_row_each(local: lakescan.Catalog) -> None:
     table = rows_of(local)
     table.create_tag(HOSTILE, max_ref_age=timedelta(days=9))
     assert f"<td>{AS_TEXT}</td><td>{table.version}</td><td>9 days, 0:00:00</td>" in shown(table.tags)
@@ -274,14 +276,14 @@ def test_branches_and_tags_are_shown_as_a_row_each(local: lakescan.Catalog) -> N
     assert dict(table.tags) == table.tags
 
 
-def test_a_diagnosis_is_shown_as_a_row_a_check() -> None:
+def test_a_diagnosis_is_shown_as_one_row_per_check() -> None:
     checks = (lakescan.Check(HOSTILE, "1", True), lakescan.Check("Java", "not found", False, HOSTILE))
     html = shown(lakescan.Diagnosis(checks))
     assert f"<td>ok</td><td>{AS_TEXT}</td>" in html
     assert f"<td>WRONG</td><td>Java</td><td>not found</td><td>{AS_TEXT}</td>" in html
 
 
-def test_a_plan_says_why_files_are_skipped(local: lakescan.Catalog) -> None:
+def test_a_plan_shows_why_files_are_skipped(local: lakescan.Catalog) -> None:
     table = local.create_table("db.t", "id BIGINT, day DATE", partition_by="day")
     table.append(pa.table({"id": [1, 2], "day": [date(2026, 1, 1), date(2026, 1, 2)]}))
     assert "<td>1 (1 by partition)</td>" in shown(table.scan().where("day = '2026-01-01'").plan())
@@ -309,13 +311,13 @@ def test_a_query_is_shown_as_its_first_rows_and_one_that_fails_as_its_error() ->
     assert "&lt;b&gt;" in shown(lakescan.sql("SELECT CAST(s AS INT) FROM f", f=pa.table({"s": ["<b>"]})))
 
 
-def test_of_a_long_table_the_first_and_last_rows_are_shown() -> None:
+def test_a_long_table_shows_its_first_and_last_rows() -> None:
     html = arrow_as_html(pa.table({"n": list(range(10_000))}))
     assert "<b>10,000 rows</b>" in html
     assert re.findall(r"<td>(.*?)</td>", html) == [*map(str, range(10)), "…", *map(str, range(9_990, 10_000))]
 
 
-def test_values_of_all_types_are_shown_also_those_that_python_does_not_have() -> None:
+def test_values_of_all_types_are_shown_even_if_python_cannot_represent_them() -> None:
     columns = {
         "null": pa.array([None], pa.int64()),
         "bool": pa.array([True]),
@@ -357,7 +359,7 @@ PARTS: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
-def test_all_text_is_escaped_cut_and_free_of_what_a_browser_obeys(part: Callable[[str], str]) -> None:
+def test_all_text_is_escaped_shortened_and_harmless_in_a_browser(part: Callable[[str], str]) -> None:
     assert AS_TEXT in part(HOSTILE)
     assert markup(part(HOSTILE)) <= OWN_TAGS
     assert "\\x1b[31m\\x00\\u202egnp" in part("\x1b[31m\x00\u202egnp")
@@ -371,7 +373,7 @@ def test_half_a_surrogate_pair_can_be_sent(part: Callable[[str], str]) -> None:
     assert "\\ud800" in part("\ud800").encode().decode()
 
 
-def test_of_many_rows_columns_and_facts_the_first_ones_are_shown() -> None:
+def test_only_the_first_of_many_rows_columns_and_facts_are_shown() -> None:
     html = grid([f"c{n}" for n in range(5_000)], [["v"] * 5_000] * 5_000)
     assert "<th>c49</th><th>and 4,950 more columns</th>" in html
     assert html.count("<td>v</td>") == 200 * 50

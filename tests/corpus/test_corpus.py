@@ -19,13 +19,13 @@ CASES = all_cases()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_in_process(case: Case) -> None:
+def test_a_case_is_read_in_process(case: Case) -> None:
     check(case, "local", lambda: scan(case).to_arrow())
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_on_spark(case: Case, spark) -> None:
+def test_a_case_is_read_on_spark(case: Case, spark) -> None:
     check(case, "spark", lambda: collected(scan(case).to_spark(spark), case))
 
 

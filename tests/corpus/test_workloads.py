@@ -18,7 +18,7 @@ CASES = workloads_below(workloads_folder())
 
 @pytest.mark.skipif(not CASES, reason="no acceptance workloads: set LAKESCAN_WORKLOADS to their folder")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_an_acceptance_case_gives_what_it_must(case: Workload) -> None:
+def test_an_acceptance_case_gives_its_expected_result(case: Workload) -> None:
     problem, reason = case.problem(), RATCHET.get(case.name)
     if reason is None:
         assert not problem, problem
@@ -29,7 +29,7 @@ def test_an_acceptance_case_gives_what_it_must(case: Workload) -> None:
 
 
 @pytest.mark.skipif(not CASES, reason="no acceptance workloads")
-def test_the_ratchet_names_only_cases_that_are_there() -> None:
+def test_the_ratchet_names_only_existing_cases() -> None:
     assert set(RATCHET) <= {case.name for case in CASES}
 
 
@@ -67,7 +67,7 @@ def test_a_read_is_compared_with_its_rows(root: Path) -> None:
     assert "unexpected" in specified(root, other, type="read", expected={"rowCount": 3})
 
 
-def test_an_error_must_come_where_it_is_expected(root: Path) -> None:
+def test_an_expected_error_must_be_raised(root: Path) -> None:
     assert specified(root, type="read", version=9, error={"errorCode": "X"}) == ""
     assert "no error" in specified(root, type="read", error={"errorCode": "X"})
     assert "NoSuchSnapshot" in specified(root, type="read", version=9, expected={"rowCount": 3})

@@ -13,8 +13,8 @@ import pytest
 
 import lakescan
 from lakescan.api.alter import AlterBuilder
-from tests.support.delta_state import newest, state
-from tests.support.two_commits import saved
+from tests.support.delta_state import newest_version, state
+from tests.support.two_commits import save_in_two_commits
 
 Change = Callable[[AlterBuilder], AlterBuilder]
 NESTED = pa.struct([("a", pa.int32()), ("b", pa.string())])
@@ -35,7 +35,7 @@ WIDENING = {"delta.enableTypeWidening": "true"}
 @pytest.fixture
 def plain(tmp_path: Path) -> lakescan.Table:
     """Make a table of three rows, partitioned by `part`, without column mapping."""
-    saved(ROWS, tmp_path / "t", format="delta", partition_by=["part"])
+    save_in_two_commits(ROWS, tmp_path / "t", format="delta", partition_by=["part"])
     return lakescan.table(tmp_path / "t")
 
 
@@ -58,21 +58,21 @@ def fields(table: lakescan.Table) -> dict[str, dict[str, Any]]:
 
 def refused(table: lakescan.Table, change: Change, *parts: str) -> None:
     """Check that the change is refused with these parts of a message, and that nothing is committed."""
-    before = newest(Path(table.location))
+    before = newest_version(Path(table.location))
     with pytest.raises(lakescan.LakescanError) as error:
         change(table.alter()).commit()
     for part in parts:
         assert part in str(error.value)
-    assert newest(Path(table.location)) == before
+    assert newest_version(Path(table.location)) == before
 
 
-def test_rows_that_are_there_have_nulls_in_a_new_column(plain: lakescan.Table) -> None:
+def test_existing_rows_have_nulls_in_a_new_column(plain: lakescan.Table) -> None:
     plain.alter().add_column("note", "STRING", comment="a note").commit()
     assert [row["note"] for row in rows(plain)] == [None] * 3
     assert fields(plain)["note"]["metadata"] == {"comment": "a note"}
 
 
-def test_new_columns_are_put_where_it_is_said(plain: lakescan.Table) -> None:
+def test_new_columns_get_the_requested_position(plain: lakescan.Table) -> None:
     plain.alter().add_column("z", "INT", first=True).add_column("y", "INT", after="ID").commit()
     assert plain.schema.names == ["z", "id", "y", "s", "l", "m", "f", "part"]
     assert rows(plain)[0]["f"] in (0.5, None, 2.5)
@@ -89,20 +89,20 @@ def test_a_struct_gets_a_member_at_any_depth(plain: lakescan.Table) -> None:
 
 
 @pytest.mark.parametrize("name", ["ID", "S.a", "part"])
-def test_a_name_is_taken_in_any_case(plain: lakescan.Table, name: str) -> None:
+def test_a_used_name_is_refused_in_any_case(plain: lakescan.Table, name: str) -> None:
     refused(plain, lambda t: t.add_column(name, "INT"), "already")
     plain.alter().add_column(name, "INT", if_not_exists=True).commit()
-    assert newest(Path(plain.location)) == 1
+    assert newest_version(Path(plain.location)) == 1
 
 
-def test_a_new_column_must_not_be_null_only_where_there_are_no_rows(plain: lakescan.Table) -> None:
+def test_a_new_column_can_be_not_null_only_in_an_empty_table(plain: lakescan.Table) -> None:
     refused(plain, lambda t: t.add_column("n", "INT", required=True), "NOT NULL", "Add it without")
     plain.delete()
     plain.alter().add_column("n", "INT", required=True).commit()
     assert fields(plain)["n"]["nullable"] is False
 
 
-def test_what_the_schema_says_of_other_columns_is_kept(plain: lakescan.Table) -> None:
+def test_the_metadata_of_other_columns_is_kept(plain: lakescan.Table) -> None:
     plain.alter().change_column("id", comment="key").commit()
     before = fields(plain)
     plain.alter().add_column("n", "INT").commit()
@@ -128,7 +128,7 @@ def test_names_that_files_cannot_have_need_column_mapping(plain: lakescan.Table)
         (lambda t: t.add_column("x", "INT", default=5), ["'delta.feature.allowColumnDefaults'='supported'"]),
     ],
 )
-def test_what_a_plain_table_cannot_have_says_what_to_do(
+def test_changes_that_need_column_mapping_are_refused_with_advice(
     plain: lakescan.Table, change: Change, parts: list[str]
 ) -> None:
     refused(plain, change, *parts)
@@ -145,7 +145,7 @@ def test_column_mapping_gives_columns_ids_and_keeps_their_names_in_files(plain: 
     assert "columnMapping" in state(Path(plain.location))[0].features
 
 
-def test_columns_are_renamed_without_a_file_written_again(mapped: lakescan.Table) -> None:
+def test_columns_are_renamed_without_rewriting_files(mapped: lakescan.Table) -> None:
     before = [row["s"] and row["s"]["a"] for row in rows(mapped)]
     mapped.alter().rename_column("s.a", "x").rename_column("id", "key").rename_column("part", "p").commit()
     assert [row["s"] and row["s"]["x"] for row in rows(mapped)] == before
@@ -156,14 +156,14 @@ def test_columns_are_renamed_without_a_file_written_again(mapped: lakescan.Table
     assert mapped.scan().where("p = 'p'").count() == 2
 
 
-def test_a_column_of_a_dropped_name_is_another_one(mapped: lakescan.Table) -> None:
+def test_a_column_with_a_dropped_name_is_a_new_column(mapped: lakescan.Table) -> None:
     mapped.alter().drop_column("f").drop_column("s.b").commit()
     mapped.alter().add_column("f", "STRING").add_column("s.b", "INT").commit()
     assert {row["f"] for row in rows(mapped)} == {None}
     assert [row["s"] for row in rows(mapped)] == [{"a": 1, "b": None}, None, {"a": None, "b": None}]
 
 
-def test_a_column_is_dropped_only_if_it_is_there(mapped: lakescan.Table) -> None:
+def test_only_an_existing_column_is_dropped(mapped: lakescan.Table) -> None:
     mapped.alter().drop_column("x", if_exists=True).commit()
     refused(mapped, lambda t: t.drop_column("x"), "no column 'x'")
 
@@ -200,7 +200,7 @@ def test_a_column_that_a_constraint_reads_stays(mapped: lakescan.Table, change: 
 
 
 def test_clustering_columns_stay(tmp_path: Path) -> None:
-    saved(ROWS, tmp_path / "t", format="delta")
+    save_in_two_commits(ROWS, tmp_path / "t", format="delta")
     table = lakescan.table(tmp_path / "t")
     table.alter().set_properties(MAPPED).cluster_by("s.a").commit()
     refused(table, lambda t: t.drop_column("s"), "clustered by it")
@@ -209,7 +209,7 @@ def test_clustering_columns_stay(tmp_path: Path) -> None:
     table.alter().cluster_by().drop_column("s.x").commit()
 
 
-def test_statistics_are_of_the_renamed_column(mapped: lakescan.Table) -> None:
+def test_statistics_follow_a_renamed_column(mapped: lakescan.Table) -> None:
     mapped.alter().set_properties({"delta.dataSkippingStatsColumns": "id, s.a,f"}).commit()
     mapped.alter().rename_column("s", "t").drop_column("f").commit()
     assert mapped.properties["delta.dataSkippingStatsColumns"] == "id,t.a"
@@ -258,7 +258,7 @@ def test_a_wider_type_takes_wider_values_and_filters_older_files(plain: lakescan
 
 def test_dates_of_partitions_become_timestamps(tmp_path: Path) -> None:
     given = pa.table({"n": [1, 2], "d": pa.array([date(2026, 1, 2), None], pa.date32())})
-    saved(given, tmp_path / "t", format="delta", partition_by=["d"])
+    save_in_two_commits(given, tmp_path / "t", format="delta", partition_by=["d"])
     table = lakescan.table(tmp_path / "t")
     table.alter().set_properties(WIDENING).change_column("d", type="TIMESTAMP_NTZ").commit()
     assert {row["n"]: row["d"] for row in table.to_arrow().to_pylist()} == {1: datetime(2026, 1, 2), 2: None}
@@ -284,7 +284,7 @@ def test_a_type_changes_only_with_type_widening(plain: lakescan.Table) -> None:
     plain.alter().change_column("id", type="INT").commit()
 
 
-def test_not_null_is_for_columns_without_nulls(plain: lakescan.Table) -> None:
+def test_not_null_is_allowed_for_columns_without_nulls(plain: lakescan.Table) -> None:
     refused(plain, lambda t: t.change_column("f", required=True), "which has nulls")
     refused(plain, lambda t: t.change_column("s.b", required=True), "which has nulls")
     refused(plain, lambda t: t.change_column("l.element", required=True), "l.element")
@@ -339,8 +339,8 @@ def test_replaced_columns_are_matched_by_their_names(mapped: lakescan.Table) -> 
 
 
 def test_several_changes_are_one_commit_or_none(mapped: lakescan.Table) -> None:
-    before = newest(Path(mapped.location))
+    before = newest_version(Path(mapped.location))
     refused(mapped, lambda t: t.add_column("n", "INT").drop_column("none"), "none")
     mapped.alter().add_column("n", "INT").rename_column("n", "o").change_column("o", comment="new").commit()
-    assert newest(Path(mapped.location)) == before + 1
+    assert newest_version(Path(mapped.location)) == before + 1
     assert fields(mapped)["o"]["metadata"]["comment"] == "new"

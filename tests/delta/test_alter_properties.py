@@ -15,8 +15,8 @@ from lakescan.api.alter import AlterBuilder
 from lakescan.definition.table_changes import AddPartition, SetKey, SetLocation, SetOrder
 from lakescan.definition.table_definition import Term
 from lakescan.delta.metadata.features import FEATURES, Support
-from tests.support.delta_state import newest, state
-from tests.support.two_commits import saved
+from tests.support.delta_state import newest_version, state
+from tests.support.two_commits import save_in_two_commits
 
 Change = Callable[[AlterBuilder], AlterBuilder]
 ROWS = pa.table({"id": [1, 2, 3], "text": ["a", None, "c"]})
@@ -24,7 +24,7 @@ ROWS = pa.table({"id": [1, 2, 3], "text": ["a", None, "c"]})
 
 @pytest.fixture
 def table(tmp_path: Path) -> lakescan.Table:
-    saved(ROWS, tmp_path / "t", format="delta")
+    save_in_two_commits(ROWS, tmp_path / "t", format="delta")
     return lakescan.table(tmp_path / "t")
 
 
@@ -36,18 +36,18 @@ def actions(table: lakescan.Table) -> dict[str, Any]:
     """Return the newest commit's actions by name; of several with one name, the last."""
     folder = Path(table.location)
     found: dict[str, Any] = {}
-    for line in (folder / "_delta_log" / f"{newest(folder):020d}.json").read_text().splitlines():
+    for line in (folder / "_delta_log" / f"{newest_version(folder):020d}.json").read_text().splitlines():
         found.update(json.loads(line))
     return found
 
 
 def refused(table: lakescan.Table, change: Change, *parts: str) -> None:
-    before = newest(Path(table.location))
+    before = newest_version(Path(table.location))
     with pytest.raises(lakescan.LakescanError) as error:
         change(table.alter()).commit()
     for part in parts:
         assert part in str(error.value)
-    assert newest(Path(table.location)) == before
+    assert newest_version(Path(table.location)) == before
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def refused(table: lakescan.Table, change: Change, *parts: str) -> None:
         ("delta.feature.vacuumProtocolCheck", "supported", "vacuumProtocolCheck"),
     ],
 )
-def test_a_property_brings_its_feature(table: lakescan.Table, name: str, value: str, feature: str) -> None:
+def test_a_property_enables_its_feature(table: lakescan.Table, name: str, value: str, feature: str) -> None:
     table.alter().set_properties({name: value}).commit()
     assert feature in features(table)
     assert table.properties.get(name) == (None if "feature" in name else value)
@@ -71,7 +71,7 @@ def test_a_property_brings_its_feature(table: lakescan.Table, name: str, value: 
     assert table.count() == 6
 
 
-def test_names_are_known_in_any_case_and_others_are_the_users_own(table: lakescan.Table) -> None:
+def test_property_names_match_in_any_case_and_unknown_ones_belong_to_the_user(table: lakescan.Table) -> None:
     table.alter().set_properties({"DELTA.appendonly": True, "Owner": "sales"}).commit()
     assert (table.properties["delta.appendOnly"], table.properties["Owner"]) == ("true", "sales")
     table.alter().unset_properties("delta.APPENDONLY", "Owner").commit()
@@ -95,13 +95,13 @@ def test_names_are_known_in_any_case_and_others_are_the_users_own(table: lakesca
         ({"location": "/other"}, ["'location'"]),
     ],
 )
-def test_what_writers_here_do_not_honour_is_refused(
+def test_properties_that_lakescan_writers_do_not_honour_are_refused(
     table: lakescan.Table, properties: dict[str, str], parts: list[str]
 ) -> None:
     refused(table, lambda t: t.set_properties(properties), *parts)
 
 
-def test_versions_go_up_alone(table: lakescan.Table) -> None:
+def test_protocol_versions_only_increase(table: lakescan.Table) -> None:
     table.alter().set_properties({"delta.minWriterVersion": 4}).commit()
     protocol = state(Path(table.location))[0]
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 4)
@@ -111,7 +111,7 @@ def test_versions_go_up_alone(table: lakescan.Table) -> None:
     assert {"columnMapping", "generatedColumns", "checkConstraints"} <= features(table)
 
 
-def test_a_version_of_writers_alone_brings_no_column_mapping(table: lakescan.Table) -> None:
+def test_a_writer_version_alone_does_not_enable_column_mapping(table: lakescan.Table) -> None:
     table.alter().set_properties({"delta.minWriterVersion": 6}).commit()
     protocol = state(Path(table.location))[0]
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 6)
@@ -128,7 +128,7 @@ def test_column_mapping_stays(table: lakescan.Table) -> None:
     refused(table, lambda t: t.unset_properties("delta.columnMapping.maxColumnId"), "writers need it")
 
 
-def test_unset_takes_what_is_there(table: lakescan.Table) -> None:
+def test_unset_removes_only_existing_properties(table: lakescan.Table) -> None:
     table.alter().set_properties({"owner": "me"}).commit()
     refused(table, lambda t: t.unset_properties("ower", if_exists=False), "Did you mean 'owner'?")
     table.alter().unset_properties("ower", "owner").commit()
@@ -142,11 +142,11 @@ def test_the_comment_is_the_description(table: lakescan.Table) -> None:
     assert state(Path(table.location))[1].description is None
 
 
-def test_in_commit_timestamps_say_since_when(table: lakescan.Table) -> None:
+def test_enabling_in_commit_timestamps_records_the_version_and_time(table: lakescan.Table) -> None:
     table.append(ROWS)
     table.alter().set_properties({"delta.enableInCommitTimestamps": True}).commit()
     info = actions(table)["commitInfo"]
-    assert table.properties["delta.inCommitTimestampEnablementVersion"] == str(newest(Path(table.location)))
+    assert table.properties["delta.inCommitTimestampEnablementVersion"] == str(newest_version(Path(table.location)))
     assert table.properties["delta.inCommitTimestampEnablementTimestamp"] == str(info["inCommitTimestamp"])
     table.alter().drop_feature("inCommitTimestamp").commit()
     assert table.properties == {}
@@ -154,7 +154,7 @@ def test_in_commit_timestamps_say_since_when(table: lakescan.Table) -> None:
     assert "inCommitTimestamp" not in actions(table)["commitInfo"]
 
 
-def test_row_tracking_gives_ids_to_rows_that_are_there(table: lakescan.Table) -> None:
+def test_row_tracking_gives_ids_to_existing_rows(table: lakescan.Table) -> None:
     table.append(ROWS)
     table.delete("id = 2")
     before = table.count()
@@ -205,15 +205,15 @@ def test_a_constraint_is_not_added_with_its_column(table: lakescan.Table) -> Non
             change.commit()
 
 
-def test_a_constraint_that_is_not_there(table: lakescan.Table) -> None:
+def test_a_missing_constraint_cannot_be_dropped(table: lakescan.Table) -> None:
     refused(table, lambda t: t.drop_constraint("c"), "no constraint 'c'")
     table.alter().drop_constraint("c", if_exists=True).commit()
-    assert newest(Path(table.location)) == 1
+    assert newest_version(Path(table.location)) == 1
 
 
 def test_clustering_columns_are_domain_metadata(table: lakescan.Table) -> None:
     table.alter().cluster_by().commit()
-    assert newest(Path(table.location)) == 1
+    assert newest_version(Path(table.location)) == 1
     table.alter().cluster_by("ID", "text").commit()
     domain = actions(table)["domainMetadata"]
     assert domain["domain"] == "delta.clustering"
@@ -243,7 +243,7 @@ def test_clustering_columns_have_statistics(table: lakescan.Table, columns: tupl
 
 
 def test_a_partitioned_table_is_not_clustered(tmp_path: Path) -> None:
-    saved(ROWS, tmp_path / "t", format="delta", partition_by=["text"])
+    save_in_two_commits(ROWS, tmp_path / "t", format="delta", partition_by=["text"])
     refused(lakescan.table(tmp_path / "t"), lambda t: t.cluster_by("id"), "partitioned")
 
 
@@ -265,7 +265,7 @@ def test_a_feature_that_delta_does_not_drop_stays(table: lakescan.Table, name: s
     [SetKey(("id",)), AddPartition(Term("identity", "id")), SetOrder(()), SetLocation("/other")],
     ids=lambda change: type(change).__name__,
 )
-def test_what_the_format_does_not_have_says_what_to_do(table: lakescan.Table, change: Any) -> None:
+def test_operations_that_delta_lacks_are_refused_with_advice(table: lakescan.Table, change: Any) -> None:
     with pytest.raises(lakescan.UnsupportedFeature) as error:
         table.alter().with_change(change).commit()
     assert error.value.detail
@@ -278,7 +278,7 @@ SUPPORTED = sorted(each.name for each in FEATURES.values() if Support.WRITE in e
 def test_a_new_table_takes_the_features_that_alter_table_takes(tmp_path: Path, feature: str) -> None:
     """Feature names match in any case, and the protocol is the same."""
     name, protocols = f"delta.feature.{feature.upper()}", []
-    saved(ROWS, tmp_path / "old", format="delta")
+    save_in_two_commits(ROWS, tmp_path / "old", format="delta")
     try:
         lakescan.table(tmp_path / "old").alter().set_properties({name: "supported"}).commit()
     except lakescan.UnsupportedFeature as error:

@@ -54,7 +54,7 @@ EXPECTED = [
 ]
 
 
-def test_every_change_is_told_with_its_version(table: Path) -> None:
+def test_every_change_has_its_version(table: Path) -> None:
     assert changes(table) == EXPECTED
 
 
@@ -82,7 +82,7 @@ def test_rows_have_the_newest_columns_and_those_of_the_feed(table: Path) -> None
 
 
 @pytest.mark.parametrize(("start", "end"), [(1, None), (2, 3), (4, 4), (0, 99)])
-def test_a_range_has_both_its_ends(table: Path, start: int, end: int | None) -> None:
+def test_a_range_includes_both_ends(table: Path, start: int, end: int | None) -> None:
     wanted = {"startingVersion": start} | ({} if end is None else {"endingVersion": end})
     last = 4 if end is None else end
     assert changes(table, **wanted) == [c for c in EXPECTED if start <= c[0] <= last]
@@ -114,7 +114,7 @@ def test_versions_prune_files(table: Path) -> None:
     assert len(plan.table) == 1
 
 
-def test_it_agrees_with_delta_rs(table: Path) -> None:
+def test_the_change_feed_agrees_with_delta_rs(table: Path) -> None:
     theirs = pa.table(DeltaTable(table).load_cdf(starting_version=0).read_all())
     rows = zip(*(theirs[n].to_pylist() for n in ("_commit_version", "_change_type", "id")), strict=True)
     assert changes(table) == sorted(rows)
@@ -125,7 +125,7 @@ POSITIONS = st.sets(st.integers(0, 5), min_size=1)
 
 @settings(max_examples=15)
 @given(steps=st.lists(POSITIONS, min_size=1, max_size=4))
-def test_vectors_that_change_tell_which_rows_went_and_which_came_back(
+def test_changed_vectors_give_deleted_and_restored_rows(
     tmp_path_factory: pytest.TempPathFactory, steps: list[set[int]]
 ) -> None:
     folder = tmp_path_factory.mktemp("vectors") / "t"
@@ -146,7 +146,7 @@ def append_commit(folder: Path, version: int, *actions: dict[str, Any]) -> None:
     (folder / "_delta_log" / f"{version:020d}.json").write_text(text)
 
 
-def test_files_that_only_moved_rows_are_no_changes(tmp_path: Path) -> None:
+def test_files_that_only_move_rows_are_not_changes(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     for start in (0, 3):
         write_deltalake(folder, pa.table({"id": [start, start + 1]}), mode="append", configuration=FEED)
@@ -176,7 +176,7 @@ def test_a_removed_file_of_the_null_partition_may_leave_its_null_out(
     assert changes(folder, "p IS NULL") == ([(0, "insert", 2)] if values else [(0, "insert", 2), (1, "delete", 2)])
 
 
-def test_a_merge_that_changed_no_row_is_no_change(tmp_path: Path) -> None:
+def test_a_merge_that_changed_no_row_is_not_a_change(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     write_deltalake(folder, pa.table({"id": [1]}), configuration=FEED)
     first = [json.loads(x) for x in (folder / "_delta_log" / f"{0:020d}.json").read_text().splitlines()]
@@ -226,7 +226,7 @@ def test_a_column_that_changed_its_type_or_went_away_is_named(tmp_path: Path) ->
         ({"readChangeFeed": False}, lakescan.InvalidOption, "set readChangeFeed to true"),
     ],
 )
-def test_what_is_wrong_with_a_range_is_said(table: Path, options: Any, error: Any, message: str) -> None:
+def test_an_invalid_range_is_refused_with_the_reason(table: Path, options: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         changes(table, **options)
 

@@ -23,8 +23,8 @@ from lakescan.tables.base import OverwriteScope
 from lakescan.tables.copy_on_write import as_removed_files
 from lakescan.writing.parquet_writer import write_rows
 from tests.support.delta_row_changes import delete, target_of
-from tests.support.delta_state import newest
-from tests.support.two_commits import saved
+from tests.support.delta_state import newest_version
+from tests.support.two_commits import save_in_two_commits
 from tests.tables.support import rows
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -36,20 +36,20 @@ A, B, C, D = (1, "a"), (2, "a"), (3, "b"), (4, None)
 def made(folder: Path, properties: dict[str, str], by: str | None = None) -> lakescan.Table:
     """Make a table with the rows A to D, in one file or in one per partition."""
     more = {} if by is None else {"partition_by": by}
-    saved(rows(A, B, C, D), folder, format="delta", properties=properties, **more)
+    save_in_two_commits(rows(A, B, C, D), folder, format="delta", properties=properties, **more)
     return lakescan.table(folder)
 
 
 def changes(folder: Path, version: int | None = None) -> list[tuple[str, int]]:
     """Return the kind and the id of each row change of a version, by default the newest."""
-    version = newest(folder) if version is None else version
+    version = newest_version(folder) if version is None else version
     found = lakescan.table(folder).changes(start=version - 1, end=version).to_arrow()
     return sorted((row["_change_type"], row["id"]) for row in found.to_pylist())
 
 
 def actions(folder: Path, name: str) -> list[dict[str, Any]]:
     """Return the actions of one name in the newest commit."""
-    lines = (folder / "_delta_log" / f"{newest(folder):020d}.json").read_text().splitlines()
+    lines = (folder / "_delta_log" / f"{newest_version(folder):020d}.json").read_text().splitlines()
     return [json.loads(line)[name] for line in lines if name in json.loads(line)]
 
 
@@ -65,7 +65,7 @@ def lineage(folder: Path) -> dict[int, tuple[int, int]]:
 
 @pytest.mark.parametrize("by", [None, "part"])
 @pytest.mark.parametrize("properties", [FEED, FEED | MAPPED, FEED | IDS | MAPPED], ids=["", "mapped", "mapped, ids"])
-def test_rows_that_only_move_are_no_changes(tmp_path: Path, properties: dict[str, str], by: str | None) -> None:
+def test_rows_that_only_move_are_not_changes(tmp_path: Path, properties: dict[str, str], by: str | None) -> None:
     table = made(tmp_path, properties, by)
     table.overwrite(rows((2, "a"), (2, "c")), where="id = 2 OR id = 4")
     assert changes(tmp_path) == [("delete", 2), ("delete", 4), ("insert", 2), ("insert", 2)]
@@ -75,12 +75,12 @@ def test_rows_that_only_move_are_no_changes(tmp_path: Path, properties: dict[str
 @pytest.mark.parametrize("by", [None, "part"])
 def test_deltalake_reads_the_same_changes(tmp_path: Path, by: str | None) -> None:
     made(tmp_path, FEED, by).overwrite(rows((2, "a"), (2, "c")), where="id = 2 OR id = 4")
-    found = pa.table(DeltaTable(tmp_path).load_cdf(starting_version=newest(tmp_path))).to_pylist()
+    found = pa.table(DeltaTable(tmp_path).load_cdf(starting_version=newest_version(tmp_path))).to_pylist()
     assert sorted((row["_change_type"], row["id"]) for row in found) == changes(tmp_path)
 
 
 @pytest.mark.parametrize("properties", [FEED, FEED | MAPPED], ids=["by name", "mapped"])
-def test_change_files_are_those_of_the_protocol(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_change_files_follow_the_protocol(tmp_path: Path, properties: dict[str, str]) -> None:
     made(tmp_path, properties, "part").overwrite(rows(), where="id = 2 OR id = 3")
     cdc, files = actions(tmp_path, "cdc"), change_files(tmp_path)
     assert {each["path"] for each in cdc} == {str(file.relative_to(tmp_path)) for file in files}
@@ -123,7 +123,7 @@ def test_commits_of_whole_files_need_no_change_files(tmp_path: Path, replace: Ca
 
 
 def test_an_overwrite_that_finds_no_row_changes_none(tmp_path: Path) -> None:
-    saved(rows(A, C), tmp_path, format="delta", properties=FEED)
+    save_in_two_commits(rows(A, C), tmp_path, format="delta", properties=FEED)
     lakescan.table(tmp_path).overwrite(rows(), where="id = 2")  # the file may have the column
     assert changes(tmp_path) == []
     assert not any(each["dataChange"] for name in ("add", "remove") for each in actions(tmp_path, name))
@@ -142,8 +142,8 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
     monkeypatch.setattr(commits, "put_commit", put)
 
 
-def test_an_overwrite_that_found_no_row_finds_those_added_meanwhile(tmp_path: Path, monkeypatch) -> None:
-    saved(rows(A, C), tmp_path, format="delta", properties=FEED)
+def test_an_overwrite_that_found_no_row_finds_concurrently_added_rows(tmp_path: Path, monkeypatch) -> None:
+    save_in_two_commits(rows(A, C), tmp_path, format="delta", properties=FEED)
     meanwhile(monkeypatch, lambda: lakescan.table(tmp_path).append(rows(B)))
     lakescan.table(tmp_path).overwrite(rows(), where="id = 2")
     assert sorted(lakescan.table(tmp_path).to_arrow()["id"].to_pylist()) == [1, 3]
@@ -176,7 +176,7 @@ def test_change_files_of_a_commit_that_failed_are_removed(tmp_path: Path, monkey
     assert sorted(tmp_path.rglob("*.parquet")) == before
 
 
-def test_change_files_that_no_commit_names_are_orphans(tmp_path: Path) -> None:
+def test_unreferenced_change_files_are_orphans(tmp_path: Path) -> None:
     made(tmp_path, FEED, "part").overwrite(rows(), where="id = 2")
     (named,) = change_files(tmp_path)
     left = named.with_name("cdc-left.parquet")
@@ -193,7 +193,7 @@ def test_rows_that_move_keep_their_ids(tmp_path: Path, more: dict[str, str]) -> 
     table.overwrite(rows((2, "c")), where="id = 2")
     after = lineage(tmp_path)
     assert {each: after[each] for each in (1, 3, 4, 5)} == {each: before[each] for each in (1, 3, 4, 5)}
-    assert after[2] == (max(row for row, _ in after.values()), newest(tmp_path))
+    assert after[2] == (max(row for row, _ in after.values()), newest_version(tmp_path))
     assert after[2][0] > max(row for row, _ in before.values())
     assert table.compact().removed_files == 3
     assert lineage(tmp_path) == after
@@ -209,7 +209,7 @@ def test_rows_that_move_keep_their_ids(tmp_path: Path, more: dict[str, str]) -> 
     [lambda table: table.compact(), lambda table: table.overwrite(rows(), where="id = 1")],
     ids=["compact", "cut"],
 )
-def test_no_id_is_given_twice_where_rows_are_added_while_others_move(
+def test_no_row_id_is_assigned_twice_if_rows_are_added_while_others_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, move: Callable[[Any], object]
 ) -> None:
     table = made(tmp_path, IDS)
@@ -250,7 +250,7 @@ SUSPENDED = '"delta.rowTrackingSuspended":"true","delta.enableRowTracking":"true
         ('"delta.enableRowTracking":"true"', SUSPENDED, "enabled and suspended"),
     ],
 )
-def test_rows_whose_ids_have_no_place_are_not_moved(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_rows_whose_ids_cannot_be_stored_are_not_moved(tmp_path: Path, old: str, new: str, message: str) -> None:
     table = made(tmp_path, IDS)
     table.append(rows((5, "c")))
     changed(tmp_path, (old, new))
@@ -269,9 +269,9 @@ def test_new_rows_get_no_ids_while_row_tracking_is_suspended(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["_row_id", "_Row_Commit_version"])
-def test_a_column_named_as_those_of_row_tracking_is_not_written_over(tmp_path: Path, name: str) -> None:
+def test_a_column_named_like_one_of_row_tracking_is_not_overwritten(tmp_path: Path, name: str) -> None:
     own = pa.table({"id": [1, 2], name: [7, 8]})
-    saved(own, tmp_path, format="delta", properties=IDS)
+    save_in_two_commits(own, tmp_path, format="delta", properties=IDS)
     lakescan.table(tmp_path).overwrite(own.slice(0, 0), where="id = 1")
     assert lakescan.table(tmp_path).to_arrow().to_pylist() == [{"id": 2, name: 8}]
 
@@ -298,7 +298,7 @@ class History:
         self.folder, self.partitioned = folder, partitioned
         properties = FEED | IDS | {"delta.enableDeletionVectors": "true"} | (MAPPED if mapped else {})
         by = {"partition_by": "part"} if partitioned else {}
-        saved(SCHEMA.empty_table(), folder, format="delta", properties=properties, **by)
+        save_in_two_commits(SCHEMA.empty_table(), folder, format="delta", properties=properties, **by)
         self.rows: list[Row] = []
         self.marked: dict[str, set[int]] = {}  # deleted positions, by path
         self.ids: dict[int, tuple[int, int]] = {}
@@ -306,12 +306,12 @@ class History:
 
     def take(self, step: tuple[Any, ...]) -> None:
         """Take a step, then check the table and its change feed."""
-        before, version = set(self.rows), newest(self.folder)
+        before, version = set(self.rows), newest_version(self.folder)
         getattr(self, f"_{step[0]}")(*step[1:])
         table = lakescan.table(self.folder)
         assert sorted(map(repr, self._tuples(table.to_arrow()))) == sorted(map(repr, self.rows))
         self._check_ids(table)
-        if newest(self.folder) == version:
+        if newest_version(self.folder) == version:
             assert set(self.rows) == before
             return
         found = table.changes(start=version).to_arrow()

@@ -26,7 +26,7 @@ from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import CorruptMetadata, LakescanError, UnsupportedFeature
 from lakescan.storage import Storage
 from tests.conftest import corpus_folder
-from tests.support.delta_state import added, commit, created, leave_only, newest, removed, state
+from tests.support.delta_state import added, commit, first_actions, leave_only, newest_version, removed, state
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 V2 = {"delta.checkpointPolicy": "v2"}
@@ -34,7 +34,7 @@ VECTOR = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offse
 
 
 def checkpoint(table: Path, now: datetime = NOW) -> WrittenCheckpoint:
-    return checkpoint_version(str(table), newest(table), Storage(), now=now)
+    return checkpoint_version(str(table), newest_version(table), Storage(), now=now)
 
 
 def actions(result: WrittenCheckpoint, name: str) -> list[dict[str, Any]]:
@@ -47,9 +47,9 @@ def actions(result: WrittenCheckpoint, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("properties", [{}, V2], ids=["classic", "v2"])
-def test_a_table_is_read_from_the_checkpoint_alone(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_a_table_is_read_from_the_checkpoint_only(tmp_path: Path, properties: dict[str, str]) -> None:
     features = ("v2Checkpoint", "deletionVectors", "rowTracking", "domainMetadata")
-    commit(tmp_path, *created({"n": "long", "p": "string"}, ["p"], properties, features))
+    commit(tmp_path, *first_actions({"n": "long", "p": "string"}, ["p"], properties, features))
     commit(tmp_path, added("p=x/a", {"p": "x"}, baseRowId=0, defaultRowCommitVersion=1, stats='{"numRecords":1}'))
     commit(tmp_path, added("b%20c%25", {"p": "b c%"}, tags={"k": "v"}), added("d", {"p": None}))
     commit(tmp_path, removed("p=x/a", 1), added("p=x/a", {"p": "x"}, deletionVector={**VECTOR, "cardinality": 6}))
@@ -74,7 +74,9 @@ def test_other_readers_read_the_checkpoint(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("properties", [{}, V2], ids=["classic", "v2"])
 def test_a_checkpoint_follows_another(tmp_path: Path, properties: dict[str, str]) -> None:
-    commit(tmp_path, *created({"n": "long"}, (), properties, ["v2Checkpoint"]), *(added(f"f{n}") for n in range(5)))
+    commit(
+        tmp_path, *first_actions({"n": "long"}, (), properties, ["v2Checkpoint"]), *(added(f"f{n}") for n in range(5))
+    )
     checkpoint(tmp_path)
     commit(tmp_path, removed("f1", to_millis(NOW)), added("f9"), {"txn": {"appId": "a", "version": 1}})
     checkpoint(tmp_path)
@@ -89,7 +91,7 @@ def test_a_checkpoint_follows_another(tmp_path: Path, properties: dict[str, str]
 
 def test_removed_files_are_kept_until_they_expire(tmp_path: Path) -> None:
     properties = {"delta.deletedFileRetentionDuration": "interval 2 days"}
-    commit(tmp_path, *created({"n": "long"}, (), properties), added("old"), added("new"), added("unknown"))
+    commit(tmp_path, *first_actions({"n": "long"}, (), properties), added("old"), added("new"), added("unknown"))
     two_days_ago = to_millis(NOW - timedelta(days=2))
     unknown = {"remove": {"path": "unknown", "dataChange": True}}
     commit(tmp_path, removed("old", two_days_ago), removed("new", two_days_ago + 1, stats="{}"), unknown)
@@ -102,7 +104,7 @@ def test_transactions_are_kept_until_they_expire(tmp_path: Path) -> None:
         table = tmp_path / str(len(properties))
         times = {"old": to_millis(NOW - timedelta(days=1)), "new": to_millis(NOW), "unknown": None}
         txns = [{"txn": {"appId": app, "version": 1, "lastUpdated": time}} for app, time in times.items()]
-        commit(table, *created({"n": "long"}, (), properties), *txns)
+        commit(table, *first_actions({"n": "long"}, (), properties), *txns)
         return [each["appId"] for each in actions(checkpoint(table), "txn")]
 
     assert transactions({}) == ["old", "new", "unknown"]
@@ -113,19 +115,19 @@ def test_the_newest_metadata_of_a_domain_is_kept_unless_it_is_removed(tmp_path: 
     def domain(name: str, text: str, is_removed: bool = False) -> dict[str, Any]:
         return {"domainMetadata": {"domain": name, "configuration": text, "removed": is_removed}}
 
-    commit(tmp_path, *created({"n": "long"}, (), None, ["domainMetadata"]), domain("a", "1"), domain("b", "1"))
+    commit(tmp_path, *first_actions({"n": "long"}, (), None, ["domainMetadata"]), domain("a", "1"), domain("b", "1"))
     checkpoint(tmp_path)
     commit(tmp_path, domain("a", "2"), domain("b", "1", True), domain("c", "1"))
     kept = [(each["domain"], each["configuration"]) for each in actions(checkpoint(tmp_path), "domainMetadata")]
     assert kept == [("a", "2"), ("c", "1")]
 
 
-def test_statistics_are_kept_as_the_table_says(tmp_path: Path) -> None:
+def test_statistics_are_kept_as_the_table_properties_define(tmp_path: Path) -> None:
     texts, columns = "delta.checkpoint.writeStatsAsJson", "delta.checkpoint.writeStatsAsStruct"
     for has_texts, has_columns in [("true", "true"), ("true", "false"), ("false", "true"), ("false", "false")]:
         table = tmp_path / f"{has_texts}-{has_columns}"
         properties = {texts: has_texts, columns: has_columns}
-        commit(table, *created({"n": "long", "p": "integer"}, ["p"], properties), added("a", {"p": "1"}))
+        commit(table, *first_actions({"n": "long", "p": "integer"}, ["p"], properties), added("a", {"p": "1"}))
         kept = actions(checkpoint(table), "add")[0]
         assert ("stats" in kept, "stats_parsed" in kept) == (has_texts == "true", has_columns == "true")
         assert kept.get("partitionValues_parsed") == ({"p": 1} if has_columns == "true" else None)
@@ -168,7 +170,7 @@ def test_statistics_are_columns_of_the_columns_types(tmp_path: Path) -> None:
     counts = {**dict.fromkeys(TYPES, 0), "s": {"x": 1}}
     stats = {"numRecords": 3, "minValues": BOUNDS, "maxValues": BOUNDS, "nullCount": counts}
     files = [added("a", stats=json.dumps(stats)), added("b"), added("c", stats="not JSON")]
-    commit(tmp_path, *created(TYPES), *files)
+    commit(tmp_path, *first_actions(TYPES), *files)
     parsed = [each["stats_parsed"] for each in actions(checkpoint(tmp_path), "add")]
     assert parsed[0] == {"numRecords": 3, "minValues": TYPED, "maxValues": TYPED, "nullCount": counts}
     assert parsed[1] is None
@@ -177,21 +179,23 @@ def test_statistics_are_columns_of_the_columns_types(tmp_path: Path) -> None:
 
 def test_a_bound_that_is_not_of_the_columns_type_becomes_unknown(tmp_path: Path) -> None:
     wrong = {"float": "NaN", "day": "+10000-01-01", "at": "2026-01-31T12:00:00", "wall": "noon", "decimal": 1e9}
-    commit(tmp_path, *created(TYPES), added("a", stats=json.dumps({"numRecords": 3, "maxValues": wrong})))
+    commit(tmp_path, *first_actions(TYPES), added("a", stats=json.dumps({"numRecords": 3, "maxValues": wrong})))
     parsed = actions(checkpoint(tmp_path), "add")[0]["stats_parsed"]
     assert parsed["numRecords"] == 3
     assert {name: parsed["maxValues"][name] for name in wrong} == dict.fromkeys(wrong)
 
 
-def test_texts_are_made_where_the_last_checkpoint_has_only_columns(tmp_path: Path) -> None:
+def test_json_statistics_are_made_if_the_last_checkpoint_has_only_columns(tmp_path: Path) -> None:
     only_columns = {"delta.checkpoint.writeStatsAsJson": "false"}
     stats = {"numRecords": 3, "minValues": BOUNDS, "maxValues": BOUNDS, "nullCount": {"long": 0}}
     only_counts = [added(name, stats='{"numRecords":1}') for name in ("c", "d", "e")]
-    commit(tmp_path, *created(TYPES, (), only_columns), added("a", stats=json.dumps(stats)), added("f"), *only_counts)
+    commit(
+        tmp_path, *first_actions(TYPES, (), only_columns), added("a", stats=json.dumps(stats)), added("f"), *only_counts
+    )
     checkpoint(tmp_path)
-    commit(tmp_path, created(TYPES)[1], added("b", stats=json.dumps(stats)))
+    commit(tmp_path, first_actions(TYPES)[1], added("b", stats=json.dumps(stats)))
     leave_only(tmp_path, f"{0:020d}.checkpoint.parquet")
-    commit(tmp_path, created(TYPES)[1], added("b", stats=json.dumps(stats)), version=1)
+    commit(tmp_path, first_actions(TYPES)[1], added("b", stats=json.dumps(stats)), version=1)
     adds = {each["path"]: each["stats"] for each in actions(checkpoint(tmp_path), "add")}
     assert adds.pop("f") is None
     texts = {path: json.loads(stats) for path, stats in adds.items()}
@@ -211,16 +215,18 @@ def test_texts_are_made_where_the_last_checkpoint_has_only_columns(tmp_path: Pat
         ({"txn": {"appId": "a", "version": 1, "more": 1}}, "txn.more"),
     ],
 )
-def test_what_a_checkpoint_would_lose_is_refused_by_name(tmp_path: Path, action: dict[str, Any], lost: str) -> None:
-    commit(tmp_path, *created({"n": "long"}), added("a"))
+def test_members_that_a_checkpoint_would_lose_are_refused_by_name(
+    tmp_path: Path, action: dict[str, Any], lost: str
+) -> None:
+    commit(tmp_path, *first_actions({"n": "long"}), added("a"))
     commit(tmp_path, action)
     with pytest.raises(UnsupportedFeature, match=lost):
         checkpoint(tmp_path)
     assert sorted(each.name for each in (tmp_path / "_delta_log").iterdir()) == [f"{v:020d}.json" for v in (0, 1)]
 
 
-def test_a_member_of_another_checkpoint_that_is_not_known_is_refused_unless_it_is_null(tmp_path: Path) -> None:
-    commit(tmp_path, *created({"n": "long"}), added("a"))
+def test_an_unknown_member_of_another_checkpoint_is_refused_unless_it_is_null(tmp_path: Path) -> None:
+    commit(tmp_path, *first_actions({"n": "long"}), added("a"))
     file = checkpoint(tmp_path).location
     rows = pq.read_table(file)
     for value, is_refused in [(None, False), ("x", True)]:
@@ -237,21 +243,21 @@ def test_a_member_of_another_checkpoint_that_is_not_known_is_refused_unless_it_i
 
 
 def test_a_table_with_an_unknown_feature_gets_no_checkpoint(tmp_path: Path) -> None:
-    commit(tmp_path, *created({"n": "long"}, (), None, ["newFeature"]))
+    commit(tmp_path, *first_actions({"n": "long"}, (), None, ["newFeature"]))
     with pytest.raises(UnsupportedFeature, match="newFeature"):
         checkpoint(tmp_path)
 
 
 def test_a_damaged_log_gets_no_checkpoint(tmp_path: Path) -> None:
-    commit(tmp_path, *created({"n": "long"}), added("a"))
+    commit(tmp_path, *first_actions({"n": "long"}), added("a"))
     commit(tmp_path, added("a", deletionVector={**VECTOR, "cardinality": 1}))
     with pytest.raises(CorruptMetadata, match="live twice"):
         checkpoint(tmp_path)
     assert not list((tmp_path / "_delta_log").glob("*checkpoint*"))
 
 
-def test_the_last_checkpoint_is_named_with_a_right_checksum(tmp_path: Path) -> None:
-    commit(tmp_path, *created({"n": "long"}, (), V2, ["v2Checkpoint"]), added("a"))
+def test_the_last_checkpoint_pointer_has_a_valid_checksum(tmp_path: Path) -> None:
+    commit(tmp_path, *first_actions({"n": "long"}, (), V2, ["v2Checkpoint"]), added("a"))
     result = checkpoint(tmp_path)
     node = json.loads((tmp_path / "_delta_log" / "_last_checkpoint").read_text())
     assert has_right_checksum(node)
@@ -263,7 +269,7 @@ def test_the_last_checkpoint_is_named_with_a_right_checksum(tmp_path: Path) -> N
 
 
 def test_an_older_checkpoint_does_not_replace_a_newer_one_as_the_last(tmp_path: Path) -> None:
-    commit(tmp_path, *created({"n": "long"}), added("a"))
+    commit(tmp_path, *first_actions({"n": "long"}), added("a"))
     commit(tmp_path, added("b"))
     checkpoint(tmp_path)
     checkpoint_version(str(tmp_path), 0, Storage())
@@ -285,7 +291,7 @@ def test_checkpoints_change_no_state(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str]], policy: dict[str, str]
 ) -> None:
     table = tmp_path_factory.mktemp("t")
-    commit(table, *created({"n": "long"}, (), policy, ["v2Checkpoint"]))
+    commit(table, *first_actions({"n": "long"}, (), policy, ["v2Checkpoint"]))
     live = set()
     for kind, file in steps:
         if kind == "checkpoint":
@@ -308,7 +314,7 @@ def _corpus() -> Iterator[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", list(_corpus()))
-def test_tables_of_other_projects_are_read_from_the_checkpoint_alone(tmp_path: Path, table: Path) -> None:
+def test_tables_of_other_projects_are_read_from_the_checkpoint_only(tmp_path: Path, table: Path) -> None:
     shutil.copytree(table, tmp_path / "t")
     try:
         before = state(tmp_path / "t")

@@ -22,8 +22,8 @@ from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.tables.write_rows import append_rows
 from lakescan.writing.identity_values import Identity, IdentityValues
-from tests.support.delta_rules import NOT_NULL, identity, mark_of, table_of
-from tests.support.delta_state import commit, created, newest, state
+from tests.support.delta_rules import NOT_NULL, identity, mark_of, table_with_rules
+from tests.support.delta_state import commit, first_actions, newest_version, state
 
 
 def read(folder: Path, *columns: str) -> list[Any]:
@@ -48,7 +48,7 @@ def test_rows_satisfy_a_constraint_of_any_expression(
     tmp_path: Path, check: str, good: int | None, bad: int | None, example: str
 ) -> None:
     columns = {"a": "integer", "b": "integer", "s": "string"}
-    table = table_of(tmp_path, columns, properties={"delta.constraints.c": check})
+    table = table_with_rules(tmp_path, columns, properties={"delta.constraints.c": check})
 
     def rows(*values: int | None) -> pa.Table:
         return pa.table({"a": pa.array(values, pa.int32()), "b": [3] * len(values), "s": ["abc"] * len(values)})
@@ -73,7 +73,7 @@ def test_rows_satisfy_a_constraint_of_any_expression(
 def test_a_rule_that_cannot_be_evaluated_as_spark_does_is_refused_by_name(
     tmp_path: Path, check: str, named: str
 ) -> None:
-    table = table_of(tmp_path, {"a": "string", "b": "integer"}, properties={"delta.constraints.c": check})
+    table = table_with_rules(tmp_path, {"a": "string", "b": "integer"}, properties={"delta.constraints.c": check})
     with pytest.raises(lakescan.UnsupportedFeature, match=f"the constraint 'c' of (?s:.*){named}"):
         table.append(pa.table({"a": ["x"], "b": [1]}))
     assert list(tmp_path.glob("*.parquet")) == []
@@ -83,14 +83,14 @@ def test_a_rule_that_cannot_be_evaluated_as_spark_does_is_refused_by_name(
     "check", ["a = 9007199254740992D", "a in (9007199254740992, 0.5D)", "not a > 9007199254740992D"]
 )
 def test_whole_numbers_are_compared_with_doubles_as_doubles(tmp_path: Path, check: str) -> None:
-    table = table_of(tmp_path, {"a": "long"}, properties={"delta.constraints.c": check})
+    table = table_with_rules(tmp_path, {"a": "long"}, properties={"delta.constraints.c": check})
     table.append(pa.table({"a": [2**53 + 1]}))
     with pytest.raises(lakescan.SchemaMismatch, match="constraint 'c'"):
         table.append(pa.table({"a": [2**53 + 3]}))
 
 
 def test_a_row_on_which_a_constraint_fails_is_refused_with_the_reason(tmp_path: Path) -> None:
-    table = table_of(tmp_path, {"a": "integer"}, properties={"delta.constraints.c": "12 / a > 1"})
+    table = table_with_rules(tmp_path, {"a": "integer"}, properties={"delta.constraints.c": "12 / a > 1"})
     with pytest.raises(lakescan.SchemaMismatch, match=r"'12 / a > 1' cannot be evaluated: .*division by zero"):
         table.append(pa.table({"a": [1, 0]}))
 
@@ -101,7 +101,7 @@ def test_rows_satisfy_invariants_of_columns_and_of_members_of_structs(tmp_path: 
 
     member = {"name": "n", "type": "integer", "nullable": True, "metadata": invariant("s.n % 2 = 1")}
     columns = {"x": "integer", "s": {"type": "struct", "fields": [member]}}
-    table = table_of(tmp_path, columns, {"x": invariant("x > 3")})
+    table = table_with_rules(tmp_path, columns, {"x": invariant("x > 3")})
     table.append(pa.table({"x": [4], "s": [{"n": 1}]}))
     with pytest.raises(lakescan.SchemaMismatch, match=r"delta.invariants of x.*x > 3. For example: x = 3"):
         table.append(pa.table({"x": [3], "s": [{"n": 1}]}))
@@ -111,7 +111,7 @@ def test_rows_satisfy_invariants_of_columns_and_of_members_of_structs(tmp_path: 
 
 @pytest.mark.parametrize("partition", [(), ("day", "year")])
 def test_generated_columns_are_computed_if_absent_and_verified_if_given(tmp_path: Path, partition: Any) -> None:
-    table = table_of(
+    table = table_with_rules(
         tmp_path,
         {"at": "timestamp", "day": "date", "year": "integer", "n": "long"},
         {
@@ -135,7 +135,7 @@ def test_generated_columns_are_computed_if_absent_and_verified_if_given(tmp_path
 
 
 def test_metadata_of_generation_without_the_feature_generates_nothing(tmp_path: Path) -> None:
-    actions = created({"a": "integer"})
+    actions = first_actions({"a": "integer"})
     schema = actions[1]["metaData"]["schemaString"]
     actions[1]["metaData"]["schemaString"] = schema.replace("{}", '{"delta.generationExpression":"1"}')
     commit(tmp_path, *actions)
@@ -144,14 +144,14 @@ def test_metadata_of_generation_without_the_feature_generates_nothing(tmp_path: 
 
 
 def test_an_expression_of_another_type_than_its_column_is_refused(tmp_path: Path) -> None:
-    table = table_of(tmp_path, {"a": "integer", "b": "long"}, {"b": {"delta.generationExpression": "a + 1"}})
+    table = table_with_rules(tmp_path, {"a": "integer", "b": "long"}, {"b": {"delta.generationExpression": "a + 1"}})
     with pytest.raises(lakescan.UnsupportedFeature, match=r"generated column 'b' .*The column is long.* int"):
         table.append(pa.table({"a": [1]}))
 
 
 def test_a_column_generated_from_another_is_refused(tmp_path: Path) -> None:
     rules = {"b": {"delta.generationExpression": "a + 1"}, "c": {"delta.generationExpression": "b + 1"}}
-    table = table_of(tmp_path, dict.fromkeys("abc", "integer"), rules)
+    table = table_with_rules(tmp_path, dict.fromkeys("abc", "integer"), rules)
     with pytest.raises(lakescan.UnsupportedFeature, match=r"generated column 'c' .*source 'b' is generated"):
         table.append(pa.table({"a": pa.array([1], pa.int32())}))
 
@@ -171,7 +171,7 @@ def test_rows_without_a_column_get_its_default_and_nulls_stay(tmp_path: Path) ->
     columns = {"id": "integer", **dict(zip(defaults, types, strict=True))}
     rules = {name: {"CURRENT_DEFAULT": text} for name, text in defaults.items()}
     rules["n"]["nullable"] = False  # type: ignore[assignment]
-    table = table_of(tmp_path, columns, rules)
+    table = table_with_rules(tmp_path, columns, rules)
     before = datetime.now(UTC)
     table.append(pa.table({"id": [1, 2]}))
     first = lakescan.table(tmp_path).scan().to_arrow().to_pylist()[0]
@@ -202,7 +202,7 @@ def test_texts_fit_their_char_and_varchar_types_at_any_depth(tmp_path: Path) -> 
         "m": "map<varchar(1),char(2)>",
     }
     rules = {name: {"__CHAR_VARCHAR_TYPE_STRING": text} for name, text in declared.items()}
-    table = table_of(tmp_path, {"c": "string", "v": "string", "l": nested, "m": lookup}, rules)
+    table = table_with_rules(tmp_path, {"c": "string", "v": "string", "l": nested, "m": lookup}, rules)
 
     def rows(c: str | None = "a", v: str | None = "a", a: str | None = "a", key: str = "k", value: str = "v") -> Any:
         m = pa.array([[(key, value)]], pa.map_(pa.string(), pa.string()))
@@ -234,7 +234,7 @@ def test_texts_fit_their_char_and_varchar_types_at_any_depth(tmp_path: Path) -> 
 def test_rules_see_char_values_without_their_padding(tmp_path: Path, check: str) -> None:
     rules = {"code": {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}, "n": {"delta.generationExpression": "length(code)"}}
     columns = {"code": "string", "n": "integer"}
-    table = table_of(tmp_path, columns, rules, properties={"delta.constraints.c": check})
+    table = table_with_rules(tmp_path, columns, rules, properties={"delta.constraints.c": check})
     table.append(pa.table({"code": ["a"]}))
     assert read(tmp_path, "code", "n") == [("a  ", 1)]
     with pytest.raises(lakescan.SchemaMismatch, match="constraint 'c'"):
@@ -246,7 +246,7 @@ def test_rules_see_char_values_without_their_padding(tmp_path: Path, check: str)
 )
 def test_ids_follow_the_high_water_mark_and_move_it(tmp_path: Path, own: dict[str, Any]) -> None:
     start, step = own.get("start", 1), own.get("step", 1)
-    table = table_of(tmp_path, {"id": "long", "v": "string"}, {"id": {**identity(**own), **NOT_NULL}})
+    table = table_with_rules(tmp_path, {"id": "long", "v": "string"}, {"id": {**identity(**own), **NOT_NULL}})
     table.append(pa.table({"v": ["a", "b"]}))
     first = max(own.get("highWaterMark", 0) + 1, start) if step > 0 else start
     assert sorted(read(tmp_path, "id", "v")) == sorted([(first, "a"), (first + step, "b")])
@@ -259,18 +259,18 @@ def test_ids_follow_the_high_water_mark_and_move_it(tmp_path: Path, own: dict[st
     assert mark_of(tmp_path, "id") == first + 3 * step
 
 
-def test_rows_give_ids_of_their_own_only_where_that_is_allowed(tmp_path: Path) -> None:
+def test_rows_may_contain_ids_only_if_the_column_allows_it(tmp_path: Path) -> None:
     columns = {"always": "long", "default": "long"}
     rules = {"always": identity(), "default": identity(allowExplicitInsert=True)}
-    table = table_of(tmp_path, {**columns, "v": "string"}, rules)
+    table = table_with_rules(tmp_path, {**columns, "v": "string"}, rules)
     with pytest.raises(lakescan.SchemaMismatch, match="'always' is GENERATED ALWAYS AS IDENTITY"):
         table.append(pa.table({"always": [1], "v": ["a"]}))
     table.append(pa.table({"default": [70], "v": ["a"]}))
     assert (mark_of(tmp_path, "always"), mark_of(tmp_path, "default")) == (1, None)
 
 
-def test_writers_at_once_never_give_an_id_twice(tmp_path: Path) -> None:
-    table_of(tmp_path, {"id": "long", "v": "string"}, {"id": identity()})
+def test_concurrent_writers_never_assign_an_id_twice(tmp_path: Path) -> None:
+    table_with_rules(tmp_path, {"id": "long", "v": "string"}, {"id": identity()})
     options = WriteOptions.parse({}, "delta")
     both = [DeltaTarget.open(str(tmp_path), options, Storage()) for _ in range(2)]
     append_rows(both[0], as_rows(pa.table({"v": ["a"]})), options)
@@ -278,11 +278,11 @@ def test_writers_at_once_never_give_an_id_twice(tmp_path: Path) -> None:
         append_rows(both[1], as_rows(pa.table({"v": ["b"]})), options)
     append_rows(both[1].reopen(), as_rows(pa.table({"v": ["b"]})), options)
     assert read(tmp_path, "id", "v") == [(1, "a"), (2, "b")]
-    assert newest(tmp_path) == 2
+    assert newest_version(tmp_path) == 2
 
 
 def test_an_identity_column_without_ids_left_is_full(tmp_path: Path) -> None:
-    table = table_of(tmp_path, {"id": "long", "v": "string"}, {"id": identity(highWaterMark=2**63 - 2)})
+    table = table_with_rules(tmp_path, {"id": "long", "v": "string"}, {"id": identity(highWaterMark=2**63 - 2)})
     table.append(pa.table({"v": ["a"]}))
     with pytest.raises(lakescan.SchemaMismatch, match="no more ids"):
         table.append(pa.table({"v": ["b"]}))
@@ -292,7 +292,7 @@ def test_an_identity_column_without_ids_left_is_full(tmp_path: Path) -> None:
 @given(
     st.lists(st.integers(0, 5000), unique=True, min_size=1, max_size=8), st.integers(1, 40), st.sampled_from([3, -7])
 )
-def test_tasks_assign_ids_of_their_own_without_asking_each_other(tasks: list[int], rows: int, step: int) -> None:
+def test_tasks_assign_distinct_ids_without_coordination(tasks: list[int], rows: int, step: int) -> None:
     column, given_ids, marks = Identity(step, 100, False), [], []
     for task in tasks:
         values = IdentityValues(column, task)
@@ -305,14 +305,14 @@ def test_tasks_assign_ids_of_their_own_without_asking_each_other(tasks: list[int
 
 @pytest.mark.parametrize("broken", [{"step": 0}, {"start": "1"}, {"allowExplicitInsert": None}])
 def test_a_broken_identity_is_refused(tmp_path: Path, broken: dict[str, Any]) -> None:
-    table = table_of(tmp_path, {"id": "long", "v": "string"}, {"id": identity(**broken)})
+    table = table_with_rules(tmp_path, {"id": "long", "v": "string"}, {"id": identity(**broken)})
     with pytest.raises(lakescan.CorruptMetadata, match=r"'id' has an invalid delta\.identity"):
         table.append(pa.table({"v": ["a"]}))
 
 
-def test_rules_that_are_not_a_columns_own_are_refused(tmp_path: Path) -> None:
+def test_rules_of_nested_fields_are_refused(tmp_path: Path) -> None:
     member = {"name": "n", "type": "long", "nullable": True, "metadata": {"delta.generationExpression": "1"}}
-    table = table_of(tmp_path, {"s": {"type": "struct", "fields": [member]}})
+    table = table_with_rules(tmp_path, {"s": {"type": "struct", "fields": [member]}})
     with pytest.raises(
         lakescan.UnsupportedFeature, match=r"delta\.generationExpression of a field within a column.*s\.n"
     ):
@@ -320,7 +320,7 @@ def test_rules_that_are_not_a_columns_own_are_refused(tmp_path: Path) -> None:
 
 
 def test_clustering_is_kept_and_its_columns_have_statistics(tmp_path: Path) -> None:
-    actions = created(
+    actions = first_actions(
         {"a": "long", "k": "long"},
         properties={"delta.dataSkippingNumIndexedCols": "0"},
         features=("clustering", "domainMetadata"),
@@ -342,14 +342,16 @@ def test_clustering_is_kept_and_its_columns_have_statistics(tmp_path: Path) -> N
 
 
 def test_a_default_that_names_a_column_is_refused_with_its_name(tmp_path: Path) -> None:
-    table = table_of(tmp_path, {"a": "integer", "b": "integer"}, {"b": {"CURRENT_DEFAULT": "missing"}})
+    table = table_with_rules(tmp_path, {"a": "integer", "b": "integer"}, {"b": {"CURRENT_DEFAULT": "missing"}})
     with pytest.raises(lakescan.UnsupportedFeature, match=r"default of column 'b'.*Drop or change the rule: .*missing"):
         table.append(pa.table({"a": pa.array([1], pa.int32())}))
 
 
 def test_type_changes_are_kept_when_ids_are_assigned(tmp_path: Path) -> None:
     changes = [{"fromType": "integer", "toType": "long"}]
-    table = table_of(tmp_path, {"id": "long", "v": "long"}, {"id": identity(), "v": {"delta.typeChanges": changes}})
+    table = table_with_rules(
+        tmp_path, {"id": "long", "v": "long"}, {"id": identity(), "v": {"delta.typeChanges": changes}}
+    )
     table.append(pa.table({"v": [1]}))
     _, metadata, _ = state(tmp_path)
     assert json.loads(metadata.schema_string)["fields"][1]["metadata"] == {"delta.typeChanges": changes}

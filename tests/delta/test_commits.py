@@ -33,8 +33,8 @@ from lakescan.tables.base import OverwriteScope, Target
 from lakescan.tables.copy_on_write import files_to_replace
 from lakescan.writing.parquet_writer import new_write_id
 from lakescan.writing.table_writes import WrittenFile
-from tests.support.delta_state import newest
-from tests.support.two_commits import saved
+from tests.support.delta_state import newest_version
+from tests.support.two_commits import save_in_two_commits
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 MEMBERS = {
@@ -49,7 +49,7 @@ ACTIONS = st.fixed_dictionaries({name: st.none() | values for name, (_, values) 
 
 
 @given(st.lists(st.none() | ACTIONS, max_size=6), st.integers(0, 3))
-def test_actions_are_what_json_reads(actions: list[dict[str, Any] | None], start: int) -> None:
+def test_actions_are_valid_json(actions: list[dict[str, Any] | None], start: int) -> None:
     texts = json_texts(pa.array([_as_arrow(each) for each in actions], KIND).slice(start))
     read = [None if text is None else json.loads(text) for text in texts.to_pylist()]
     assert read == [_without_nulls(each) for each in actions[start:]]
@@ -138,7 +138,7 @@ FITS_AFTER = {
 def test_a_commit_is_rebased_on_those_that_do_not_conflict(other: str, own: str, tmp_path: Path) -> None:
     path = tmp_path / "t"
     for pair in ((1, "a"), (2, "a"), (3, "b")):
-        saved(rows(pair), path, format="delta", mode="append", partition_by="part")
+        save_in_two_commits(rows(pair), path, format="delta", mode="append", partition_by="part")
     table = lakescan.table(path)
     first, second = table._target(WriteOptions()), table._target(WriteOptions())
     _ = (first.scan.snapshot, second.scan.snapshot)  # both are at the same version
@@ -155,7 +155,7 @@ def test_a_commit_is_rebased_on_those_that_do_not_conflict(other: str, own: str,
 
 
 def test_a_conflict_names_the_commit_and_what_both_touched(tmp_path: Path) -> None:
-    saved(rows((1, "a")), tmp_path, format="delta", mode="append")
+    save_in_two_commits(rows((1, "a")), tmp_path, format="delta", mode="append")
     target = lakescan.table(tmp_path)._target(WriteOptions())
     removed = files_to_replace(target, [], parse_filter("id = 1"), dynamic=False).files_to_remove
     lakescan.table(tmp_path).overwrite(rows((2, "a")))
@@ -171,14 +171,14 @@ def actions_of(folder: Path, version: int, name: str) -> list[dict[str, Any]]:
     return [json.loads(line)[name] for line in lines if name in json.loads(line)]
 
 
-def test_in_commit_timestamps_increase_whatever_the_clock_says(tmp_path: Path, monkeypatch) -> None:
+def test_in_commit_timestamps_increase_whatever_the_clock_shows(tmp_path: Path, monkeypatch) -> None:
     from lakescan.delta.commit import commit
 
     properties = {"delta.enableInCommitTimestamps": "true"}
-    saved(rows((1, "a")), tmp_path, format="delta", properties=properties)
+    save_in_two_commits(rows((1, "a")), tmp_path, format="delta", properties=properties)
     monkeypatch.setattr(commit.time, "time", lambda: 1.0)  # 1970
     for number in (2, 3):
-        saved(rows((number, "a")), tmp_path, mode="append")
+        save_in_two_commits(rows((number, "a")), tmp_path, mode="append")
     infos = [actions_of(tmp_path, version, "commitInfo")[0] for version in range(4)]
     times = [info["inCommitTimestamp"] for info in infos]
     assert times == sorted(set(times))
@@ -186,8 +186,10 @@ def test_in_commit_timestamps_increase_whatever_the_clock_says(tmp_path: Path, m
     assert lakescan.table(tmp_path).scan().as_of(version=2).count() == 2
 
 
-def test_rows_of_tables_with_row_tracking_have_ids_of_their_own(tmp_path: Path) -> None:
-    saved(rows((1, "a"), (2, "b")), tmp_path, format="delta", properties={"delta.enableRowTracking": "true"})
+def test_rows_of_tables_with_row_tracking_have_unique_ids(tmp_path: Path) -> None:
+    save_in_two_commits(
+        rows((1, "a"), (2, "b")), tmp_path, format="delta", properties={"delta.enableRowTracking": "true"}
+    )
     table = lakescan.table(tmp_path)
     first, second = table._target(WriteOptions()), table._target(WriteOptions())
     _ = second.scan.snapshot
@@ -203,9 +205,9 @@ def test_rows_of_tables_with_row_tracking_have_ids_of_their_own(tmp_path: Path) 
 
 
 def test_a_log_has_checkpoints_and_checksums_as_commits_are_made(tmp_path: Path) -> None:
-    saved(rows((0, "a")), tmp_path, format="delta", properties={"delta.checkpointInterval": "3"})
+    save_in_two_commits(rows((0, "a")), tmp_path, format="delta", properties={"delta.checkpointInterval": "3"})
     for number in range(1, 8):
-        saved(rows((number, "a")), tmp_path, mode="append")
+        save_in_two_commits(rows((number, "a")), tmp_path, mode="append")
     names = {each.name for each in (tmp_path / "_delta_log").iterdir()}
     assert {n.split(".")[0].lstrip("0") for n in names if "checkpoint.parquet" in n} == {"3", "6"}
     assert sum(name.endswith(".crc") for name in names) == 9
@@ -218,7 +220,7 @@ def test_a_log_has_checkpoints_and_checksums_as_commits_are_made(tmp_path: Path)
 
 
 def test_a_table_is_not_created_over_a_log_whose_first_commit_was_cleaned_up(tmp_path: Path) -> None:
-    saved(rows((1, "a")), tmp_path, format="delta")
+    save_in_two_commits(rows((1, "a")), tmp_path, format="delta")
     lakescan.table(tmp_path).checkpoint()
     (tmp_path / "_delta_log" / f"{0:020d}.json").unlink()
     columns = lakescan.table(tmp_path)._target(WriteOptions()).writes.schema.fields
@@ -228,7 +230,9 @@ def test_a_table_is_not_created_over_a_log_whose_first_commit_was_cleaned_up(tmp
 
 
 def test_the_first_row_of_a_table_keeps_its_row_id(tmp_path: Path) -> None:
-    saved(rows((0, "a")).slice(1), tmp_path, format="delta", properties={"delta.enableRowTracking": "true"})
+    save_in_two_commits(
+        rows((0, "a")).slice(1), tmp_path, format="delta", properties={"delta.enableRowTracking": "true"}
+    )
     table = lakescan.table(tmp_path)
     first, second = table._target(WriteOptions()), table._target(WriteOptions())
     _ = second.scan.snapshot
@@ -237,8 +241,8 @@ def test_the_first_row_of_a_table_keeps_its_row_id(tmp_path: Path) -> None:
     assert [actions_of(tmp_path, version, "add")[0]["baseRowId"] for version in (1, 2)] == [0, 1]
 
 
-def test_new_columns_do_not_replace_those_of_rows_added_meanwhile(tmp_path: Path) -> None:
-    saved(rows((0, "a")).slice(1), tmp_path, format="delta")
+def test_new_columns_do_not_replace_columns_of_concurrently_added_rows(tmp_path: Path) -> None:
+    save_in_two_commits(rows((0, "a")).slice(1), tmp_path, format="delta")
     target = lakescan.table(tmp_path)._target(WriteOptions())
     other = TableDefinition(assign_ids(target.writes.columns_for(pa.schema([("other", pa.string())]))))
     lakescan.table(tmp_path).append(rows((1, "a")))
@@ -252,8 +256,8 @@ def replaces_table(folder: Path, properties: dict[str, str]) -> None:
     replace_table(str(folder), TableDefinition(columns, properties=properties), Storage())
 
 
-def test_a_replaced_table_says_since_when_its_commits_have_timestamps(tmp_path: Path) -> None:
-    saved(rows((1, "a")), tmp_path, format="delta")  # versions 0 and 1
+def test_a_replaced_table_records_since_when_its_commits_have_timestamps(tmp_path: Path) -> None:
+    save_in_two_commits(rows((1, "a")), tmp_path, format="delta")  # versions 0 and 1
     before = tmp_path / "_delta_log" / f"{1:020d}.json"
     os.utime(before, (4e9, 4e9))  # written by a machine whose clock is ahead
     for _ in range(2):  # the second time, the table has timestamps already
@@ -272,7 +276,7 @@ def test_a_replaced_table_says_since_when_its_commits_have_timestamps(tmp_path: 
 
 def test_ids_of_new_columns_are_new_even_if_the_highest_was_not_kept(tmp_path: Path) -> None:
     mapping = {"delta.columnMapping.mode": "name"}
-    saved(rows((1, "a")), tmp_path, format="delta", properties=mapping)
+    save_in_two_commits(rows((1, "a")), tmp_path, format="delta", properties=mapping)
     first = tmp_path / "_delta_log" / f"{0:020d}.json"
     first.write_text(first.read_text().replace('"delta.columnMapping.maxColumnId":"2"', '"x":""'))
     lakescan.table(tmp_path).append(rows((2, "a")).append_column("more", [[3]]), merge_schema=True)
@@ -291,23 +295,23 @@ def test_partition_columns_have_texts_and_leave_a_column_for_the_rows(
     columns: dict[str, list[Any]], why: str, tmp_path: Path
 ) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match=why):
-        saved(pa.table(columns), tmp_path / "new", format="delta", partition_by="part")
+        save_in_two_commits(pa.table(columns), tmp_path / "new", format="delta", partition_by="part")
     assert not (tmp_path / "new").exists()
-    saved(rows((1, "a")), tmp_path, format="delta", partition_by="part")
+    save_in_two_commits(rows((1, "a")), tmp_path, format="delta", partition_by="part")
     with pytest.raises(lakescan.UnsupportedFeature, match=why):
         lakescan.table(tmp_path).overwrite(pa.table(columns), overwrite_schema=True)
 
 
 def test_rows_without_a_column_for_data_files_are_refused(tmp_path: Path) -> None:
-    saved(rows((1, "a")), tmp_path, format="delta", partition_by="part")
+    save_in_two_commits(rows((1, "a")), tmp_path, format="delta", partition_by="part")
     first = tmp_path / "_delta_log" / f"{0:020d}.json"
     first.write_text(first.read_text().replace('"partitionColumns":["part"]', '"partitionColumns":["id","part"]'))
     with pytest.raises(lakescan.UnsupportedFeature, match="no columns for data files"):
         lakescan.table(tmp_path).append(rows((2, "b")))
 
 
-def test_properties_of_users_do_not_replace_what_delta_says_of_a_commit(tmp_path: Path) -> None:
-    saved(rows((1, "a")), tmp_path, format="delta")
+def test_user_properties_do_not_replace_delta_members_of_a_commit(tmp_path: Path) -> None:
+    save_in_two_commits(rows((1, "a")), tmp_path, format="delta")
     table = lakescan.table(tmp_path)
     for name in ("inCommitTimestamp", "isBlindAppend", "txnId"):
         with pytest.raises(lakescan.InvalidOption, match=f"snapshot-property.{name}: Delta's commits already have"):
@@ -317,12 +321,12 @@ def test_properties_of_users_do_not_replace_what_delta_says_of_a_commit(tmp_path
     assert len(list(tmp_path.glob("*.parquet"))) == 2
 
 
-def test_a_change_feed_keeps_its_columns_for_itself(tmp_path: Path) -> None:
+def test_column_names_of_the_change_feed_are_reserved(tmp_path: Path) -> None:
     feed = {"delta.enableChangeDataFeed": "true"}
     named = rows((1, "a")).append_column("_Commit_version", [[7]])
     with pytest.raises(lakescan.UnsupportedFeature, match="'_Commit_version' of a Delta table with a change data feed"):
-        saved(named, tmp_path, format="delta", properties=feed)
-    saved(rows((1, "a")), tmp_path, format="delta", properties=feed)
+        save_in_two_commits(named, tmp_path, format="delta", properties=feed)
+    save_in_two_commits(rows((1, "a")), tmp_path, format="delta", properties=feed)
     for write in (
         lambda: lakescan.table(tmp_path).append(named, merge_schema=True),
         lambda: lakescan.table(tmp_path).overwrite(named, overwrite_schema=True),
@@ -332,8 +336,8 @@ def test_a_change_feed_keeps_its_columns_for_itself(tmp_path: Path) -> None:
     assert lakescan.table(tmp_path).version == 1
 
 
-def test_metadata_that_nobody_could_read_is_not_committed(tmp_path: Path) -> None:
-    saved(rows((1, "a")), tmp_path, format="delta", properties={"delta.columnMapping.mode": "name"})
+def test_unreadable_metadata_is_not_committed(tmp_path: Path) -> None:
+    save_in_two_commits(rows((1, "a")), tmp_path, format="delta", properties={"delta.columnMapping.mode": "name"})
     first = tmp_path / "_delta_log" / f"{0:020d}.json"
     first.write_text(first.read_text().replace('maxColumnId":"2"', f'maxColumnId":"{2**31 - 1}"'))
     with pytest.raises(lakescan.CorruptMetadata, match=r"columnMapping\.id"):  # the next id is too large
@@ -341,7 +345,7 @@ def test_metadata_that_nobody_could_read_is_not_committed(tmp_path: Path) -> Non
     assert lakescan.table(tmp_path).to_arrow().to_pylist() == [{"id": 1, "part": "a"}]
 
 
-def test_what_other_writers_say_of_a_table_is_kept_when_its_columns_change(tmp_path: Path) -> None:
+def test_metadata_of_other_writers_is_kept_when_columns_change(tmp_path: Path) -> None:
     deltalake.write_deltalake(tmp_path, rows((1, "a")), name="orders", description="of shops")
     first = tmp_path / "_delta_log" / f"{0:020d}.json"
     first.write_text(first.read_text().replace('"options":{}', '"options":{"k":"v"}'))
@@ -359,9 +363,9 @@ def test_a_constraint_keeps_its_columns(tmp_path: Path) -> None:
         lakescan.table(tmp_path).overwrite(pa.table({"part": ["a"]}), overwrite_schema=True)
 
 
-def test_a_commit_that_is_made_while_others_are_looked_up_is_checked_as_well(tmp_path: Path) -> None:
+def test_a_commit_made_during_the_conflict_check_is_checked_as_well(tmp_path: Path) -> None:
     """Three concurrent commits: the lookup of the second came too early, the lookup of the third did not."""
-    saved(rows((1, "a")), tmp_path, format="delta", partition_by="part")
+    save_in_two_commits(rows((1, "a")), tmp_path, format="delta", partition_by="part")
     target = lakescan.table(tmp_path)._target(WriteOptions())
     read = target.scan.snapshot.id
     other = lakescan.table(tmp_path)
@@ -397,7 +401,7 @@ def _rows_after(change: Callable[[], object]) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(rows.schema, batches())
 
 
-def test_a_checkpoint_that_another_writer_writes_again_is_no_other_table(tmp_path: Path) -> None:
+def test_a_rewritten_checkpoint_does_not_make_another_table(tmp_path: Path) -> None:
     _checkpointed(tmp_path, 1)
     (file,) = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
 
@@ -408,7 +412,7 @@ def test_a_checkpoint_that_another_writer_writes_again_is_no_other_table(tmp_pat
     assert sorted(lakescan.table(str(tmp_path)).scan().to_arrow()["n"].to_pylist()) == [1, 2]
 
 
-def test_a_table_that_takes_the_place_of_another_with_a_checkpoint_gets_no_rows_of_it(tmp_path: Path) -> None:
+def test_a_table_that_replaces_one_with_a_checkpoint_gets_none_of_its_rows(tmp_path: Path) -> None:
     _checkpointed(tmp_path, 1)
 
     def recreate() -> None:
@@ -422,8 +426,8 @@ def test_a_table_that_takes_the_place_of_another_with_a_checkpoint_gets_no_rows_
 
 def test_writes_that_change_no_data_are_marked_and_no_stream_shows_them(tmp_path: Path) -> None:
     feed = {"delta.enableChangeDataFeed": "true"}
-    saved(rows((1, "a"), (2, "b")), tmp_path, format="delta", partition_by="part", properties=feed)
-    table, before = lakescan.table(tmp_path), newest(tmp_path)
+    save_in_two_commits(rows((1, "a"), (2, "b")), tmp_path, format="delta", partition_by="part", properties=feed)
+    table, before = lakescan.table(tmp_path), newest_version(tmp_path)
     stream = table.stream(wait=False)
     assert sum(batch.num_rows for batch in stream) == 2
     table.overwrite(rows((1, "a"), (2, "b")), dataChange=False)
@@ -431,7 +435,7 @@ def test_writes_that_change_no_data_are_marked_and_no_stream_shows_them(tmp_path
     table.overwrite(rows((2, "b")), where="id = 2", dataChange="false")
     table.append(rows((9, "a")).slice(0, 0), dataChange=False)
     table.append(rows((3, "c")), dataChange=False)
-    for version in range(before + 1, newest(tmp_path) + 1):
+    for version in range(before + 1, newest_version(tmp_path) + 1):
         for name in ("add", "remove"):
             assert not any(each["dataChange"] for each in actions_of(tmp_path, version, name))
         assert actions_of(tmp_path, version, "cdc") == []
@@ -439,7 +443,7 @@ def test_writes_that_change_no_data_are_marked_and_no_stream_shows_them(tmp_path
     assert [batch.num_rows for batch in lakescan.table(tmp_path).stream(start=stream.offset, wait=False)] == []
     assert table.changes(start=before).to_arrow().num_rows == 0
     table.append(rows((4, "c")), dataChange=True)
-    assert actions_of(tmp_path, newest(tmp_path), "add")[0]["dataChange"]
+    assert actions_of(tmp_path, newest_version(tmp_path), "add")[0]["dataChange"]
 
 
 @pytest.mark.parametrize(
@@ -452,9 +456,9 @@ def test_writes_that_change_no_data_are_marked_and_no_stream_shows_them(tmp_path
     ],
 )
 def test_only_writes_that_move_rows_may_change_no_data(tmp_path: Path, write: Any) -> None:
-    saved(rows((1, "a")), tmp_path, format="delta")
-    before = newest(tmp_path)
+    save_in_two_commits(rows((1, "a")), tmp_path, format="delta")
+    before = newest_version(tmp_path)
     with pytest.raises(lakescan.InvalidOption, match="dataChange"):
         write(lakescan.table(tmp_path), rows((2, "b")).append_column("more", [[3]]))
-    assert newest(tmp_path) == before
+    assert newest_version(tmp_path) == before
     assert not (tmp_path / "new").exists()

@@ -149,7 +149,7 @@ def test_a_checkpoint_without_content_is_passed_over_for_the_commits(checkpointe
     assert read(checkpointed.parents[1]) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_checkpoint_that_says_more_rows_than_its_bytes_can_hold_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_that_declares_more_rows_than_its_bytes_can_hold_is_refused(tmp_path: Path) -> None:
     nothing = pa.nulls(2_000_000, pa.struct([("path", pa.string())]))
     pq.write_table(pa.table({"add": nothing}), tmp_path / "c.parquet")
     with pytest.raises(CorruptMetadata, match=r"2,000,000 rows .* in a file of"):
@@ -166,7 +166,7 @@ def v2_checkpoint(table: Path, *more: dict[str, Any]) -> Path:
     return file
 
 
-def test_a_json_checkpoint_says_of_which_version_it_is(table: Path) -> None:
+def test_a_json_checkpoint_must_name_its_version(table: Path) -> None:
     file = v2_checkpoint(table)
     assert read(table) == [0, 1, 2, 3, 4, 5]
     rewrite(file, lambda lines: lines[0]["checkpointMetadata"].update(version=2))
@@ -187,7 +187,7 @@ def test_a_json_checkpoint_says_of_which_version_it_is(table: Path) -> None:
         ({"path": "nosuch.parquet"}, "nosuch.parquet"),
     ],
 )
-def test_a_sidecar_that_is_not_whole_is_refused(table: Path, sidecar: Any, fault: str) -> None:
+def test_an_incomplete_sidecar_is_refused(table: Path, sidecar: Any, fault: str) -> None:
     file = v2_checkpoint(table, {"sidecar": sidecar})
     place = len(file.read_text().splitlines())
     with pytest.raises(LakescanError, match=fault.replace("line 7", f"line {place}")):
@@ -212,12 +212,12 @@ def test_a_sidecar_that_is_not_whole_is_refused(table: Path, sidecar: Any, fault
         '{"version": ' + "1" * 5000 + "}",
     ],
 )
-def test_a_pointer_that_makes_no_sense_is_as_if_there_were_none(checkpointed: Path, pointer: str) -> None:
+def test_an_inconsistent_pointer_is_ignored(checkpointed: Path, pointer: str) -> None:
     (checkpointed.parent / "_last_checkpoint").write_text(pointer)
     assert read(checkpointed.parents[1]) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_pointer_with_a_right_checksum_says_how_many_files_its_checkpoint_has(checkpointed: Path) -> None:
+def test_a_pointer_with_a_valid_checksum_counts_the_files_of_its_checkpoint(checkpointed: Path) -> None:
     node = {"version": 1, "size": 6, "numOfAddFiles": 3}
     canonical = '"numOfAddFiles"=3,"size"=6,"version"=1'
     checksum = hashlib.md5(canonical.encode(), usedforsecurity=False).hexdigest()
@@ -281,7 +281,7 @@ def test_damaged_statistics_fail_no_read(table: Path, stats: Any) -> None:
     assert lakescan.table(table).scan().where("n >= 0").to_arrow().num_rows == 6
 
 
-def test_a_vector_that_deletes_more_than_the_file_has_is_looked_at_before_rows_are_counted(table: Path) -> None:
+def test_a_vector_with_more_deletes_than_rows_is_checked_before_rows_are_counted(table: Path) -> None:
     vector = {**VECTOR, "cardinality": 99}
     rewrite(commit_file(table, 1), change_action("add", "deletionVector", vector))
     with pytest.raises(StorageError):  # the vector's file, which a read of metadata would not need
@@ -289,14 +289,14 @@ def test_a_vector_that_deletes_more_than_the_file_has_is_looked_at_before_rows_a
 
 
 @pytest.mark.parametrize("size", [2**48, 2**60, 2**63 - 1, -1])
-def test_sizes_that_cannot_be_make_no_more_work(table: Path, size: int) -> None:
+def test_impossible_sizes_cause_no_extra_work(table: Path, size: int) -> None:
     rewrite(commit_file(table, 1), change_action("add", "size", size))
     assert lakescan.table(table).scan().plan().splits.num_rows < 100
     assert read(table) == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("place", ["open", "read", "info", "list", "short", "empty"])
-def test_a_fault_of_storage_is_not_taken_for_damage(checkpointed: Path, place: str) -> None:
+def test_a_storage_error_is_not_reported_as_damage(checkpointed: Path, place: str) -> None:
     location = str(checkpointed.parents[1])
     (checkpointed.parent / "_last_checkpoint").unlink()
     for after in range(8):
@@ -309,7 +309,7 @@ def test_a_fault_of_storage_is_not_taken_for_damage(checkpointed: Path, place: s
             continue
 
 
-def test_an_entry_is_read_whole_or_not_at_all(table: Path) -> None:
+def test_an_entry_is_read_completely_or_not_at_all(table: Path) -> None:
     opened = lakescan.table(table)
     content = commit_file(table, 1).read_bytes()
     commit_file(table, 1).write_bytes(content[: content.rindex(b"\n", 0, -1)])

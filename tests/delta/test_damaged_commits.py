@@ -20,7 +20,7 @@ from lakescan.delta.log.log_text import LogText
 from lakescan.delta.log.replay import live_files
 from lakescan.errors import CorruptMetadata
 from lakescan.storage import Storage
-from tests.support.delta_logs import ADD, MISSING, VECTOR, change_action, commit_file, read, replaced, rewrite, text
+from tests.support.delta_logs import ADD, MISSING, VECTOR, change_action, commit_file, read, rewrite, text, with_member
 
 READER = ActionReader(Storage(), ("p",))
 
@@ -67,7 +67,7 @@ READER = ActionReader(Storage(), ("p",))
 def test_a_file_action_of_another_shape_is_refused_with_its_file_and_line(member: str, value: Any) -> None:
     name = member.split(".")[0]
     whole = {name: {**ADD, "deletionVector": VECTOR}}
-    commit = text({"commitInfo": {}}, replaced(whole, member, value), version=7)
+    commit = text({"commitInfo": {}}, with_member(whole, member, value), version=7)
     for method in (READER.commits, READER.changes):
         if method == READER.changes and member == "add.deletionVector":
             continue
@@ -78,7 +78,7 @@ def test_a_file_action_of_another_shape_is_refused_with_its_file_and_line(member
 @pytest.mark.parametrize("member", ["path", "partitionValues"])
 def test_an_action_of_the_change_feed_of_another_shape_is_refused(member: str) -> None:
     with pytest.raises(CorruptMetadata, match=r"0\.json, line 1: cdc"):
-        READER.changes([text({"cdc": replaced(ADD, member, 5)})])
+        READER.changes([text({"cdc": with_member(ADD, member, 5)})])
 
 
 @pytest.mark.parametrize(
@@ -98,18 +98,18 @@ def test_an_action_of_the_change_feed_of_another_shape_is_refused(member: str) -
         (["{}\n" * 300_000], "too short to be actions"),
     ],
 )
-def test_a_commit_that_is_no_json_lines_is_refused(lines: list[Any], fault: str) -> None:
+def test_a_commit_that_is_not_json_lines_is_refused(lines: list[Any], fault: str) -> None:
     with pytest.raises(CorruptMetadata, match=fault) as raised:
         READER.commits([text(*lines)])
     assert len(str(raised.value)) < 400
 
 
-def test_bytes_that_are_no_text_are_refused_with_their_line() -> None:
+def test_bytes_that_are_not_text_are_refused_with_their_line() -> None:
     with pytest.raises(CorruptMetadata, match=r"0\.json, line 2 is not valid JSON: byte 18 is not UTF-8"):
         READER.commits([LogText("0.json", b'{}\n{"add": {"path":"\xff"}}')])
 
 
-def test_what_the_protocol_lets_writers_add_or_leave_out_is_read() -> None:
+def test_optional_and_extra_members_allowed_by_the_protocol_are_read() -> None:
     least = {"path": "a", "partitionValues": {"p": None}}
     lines = [
         "\ufeff" + json.dumps({"commitInfo": {}, "unknown": 1}),
@@ -157,8 +157,8 @@ def read_or_refused(method: Callable[[list[LogText]], pa.Table], commit: LogText
 
 
 @pytest.mark.parametrize("values", [MISSING, None, {}, {"q": "x"}])
-def test_a_live_file_says_its_partition(values: Any) -> None:
-    commit = text({"commitInfo": {}}, {"add": replaced(ADD, "partitionValues", values)}, version=3)
+def test_a_live_file_must_have_partition_values(values: Any) -> None:
+    commit = text({"commitInfo": {}}, {"add": with_member(ADD, "partitionValues", values)}, version=3)
     with pytest.raises(CorruptMetadata, match=r"^0{19}3\.json, line 2 \(file /t/a\).*each partition column \(p\)"):
         live_files([READER.commits([commit])], "/t")
 
@@ -176,13 +176,13 @@ def test_a_partition_column_is_found_whatever_its_name_and_value(name: str, valu
         assert reader.commits([commit])["has_partition"].to_pylist() == [True, False, False]
 
 
-def test_files_of_another_partitioning_may_be_in_the_log_as_long_as_they_are_gone() -> None:
+def test_removed_files_may_have_another_partitioning() -> None:
     old = {"add": {**ADD, "path": "old", "partitionValues": {"q": "x"}}}
     commits = [text(old), text({"remove": {"path": "old"}}, {"add": ADD}, version=1)]
     assert live_files([READER.commits(commits)], "/t")["path"].to_pylist() == ["/t/a"]
 
 
-def test_a_file_is_there_once_whatever_its_deletion_vectors() -> None:
+def test_a_file_is_live_once_whatever_its_deletion_vectors() -> None:
     again = {"add": {**ADD, "deletionVector": VECTOR}}
     with pytest.raises(CorruptMetadata, match=r"file /t/a is live twice.*0\.json, line 1.*1\.json, line 1"):
         live_files([READER.commits([text({"add": ADD}), text(again, version=1)])], "/t")
@@ -235,7 +235,7 @@ def test_a_version_beyond_all_versions_is_refused(table: Path) -> None:
         read(table)
 
 
-def test_what_commits_say_of_themselves_fails_no_history(table: Path) -> None:
+def test_a_damaged_commit_info_fails_no_history(table: Path) -> None:
     node = {"operationMetrics": [], "operationParameters": "x", "readVersion": "x", "isBlindAppend": 5, "userId": {}}
     node |= {"job": "x", "notebook": []}
     rewrite(commit_file(table, 1), lambda lines: lines.append({"commitInfo": {**node, "timestamp": 10**17}}))

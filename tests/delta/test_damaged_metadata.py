@@ -70,7 +70,7 @@ def test_a_protocol_or_metadata_of_another_shape_is_refused(table: Path, name: s
         ("metaData", "format", {"provider": "orc"}, "orc"),
     ],
 )
-def test_what_this_version_does_not_know_is_unsupported(
+def test_unknown_protocol_versions_and_features_are_unsupported(
     table: Path, name: str, member: str, value: Any, feature: str
 ) -> None:
     rewrite(commit_file(table, 0), change_action(name, member, value))
@@ -140,14 +140,14 @@ def array(kind: Any) -> dict[str, Any]:
     ],
     ids=str,
 )
-def test_what_is_no_schema_is_refused(schema: Any) -> None:
+def test_an_invalid_schema_is_refused(schema: Any) -> None:
     with pytest.raises(CorruptMetadata, match=r"^0\.json, line 1: ") as raised:
         parse_schema(json.dumps(schema), "none", "0.json, line 1")
     assert len(str(raised.value)) < 300
 
 
 @pytest.mark.parametrize("text", ["", "x", "[" * 10**5, '{"type": "struct", "fields": [' * 10**4])
-def test_what_is_no_json_is_no_schema(text: str) -> None:
+def test_a_schema_that_is_not_json_is_refused(text: str) -> None:
     with pytest.raises(CorruptMetadata, match=r"^0\.json, line 1: the table's schema is not valid JSON"):
         parse_schema(text, "none", "0.json, line 1")
 
@@ -183,7 +183,7 @@ def test_a_schema_may_be_deep_but_not_bottomless() -> None:
         ([field("a", array(struct(field("b", id=2))), id=1, physical="x")], "physicalName null"),
     ],
 )
-def test_column_mapping_needs_an_id_and_a_physical_name_of_each_field(
+def test_column_mapping_needs_an_id_and_a_physical_name_for_each_field(
     mode: str, fields: list[dict[str, Any]], fault: str
 ) -> None:
     with pytest.raises(CorruptMetadata, match=fault):

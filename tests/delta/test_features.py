@@ -38,7 +38,7 @@ def test_a_feature_is_refused_by_name_wherever_it_is_not_supported(name: str) ->
                 check()
 
 
-def test_older_writer_versions_imply_features_as_the_protocol_says() -> None:
+def test_older_writer_versions_imply_features_as_in_the_protocol() -> None:
     added = [implied_features(version) - implied_features(version - 1) for version in range(1, LISTED)]
     assert added == [
         frozenset(),
@@ -69,7 +69,7 @@ def test_older_writer_versions_imply_features_as_the_protocol_says() -> None:
         (("deletionVectors", "appendOnly"), (3, 7)),
     ],
 )
-def test_a_protocol_is_the_weakest_that_has_its_features(names: tuple[str, ...], versions: tuple[int, int]) -> None:
+def test_a_protocol_is_the_weakest_one_with_its_features(names: tuple[str, ...], versions: tuple[int, int]) -> None:
     """Delta on Spark normalizes them in the same way (`Protocol.normalized`)."""
     found = Protocol.weakest(names)
     assert (found.min_reader_version, found.min_writer_version) == versions
@@ -85,7 +85,7 @@ def test_a_later_writer_version_is_refused() -> None:
         Protocol(4, LISTED, frozenset()).check_readable("/t")
 
 
-def test_properties_and_types_bring_features_to_a_new_table() -> None:
+def test_properties_and_types_enable_features_of_a_new_table() -> None:
     assert (
         new_table_features({})
         == new_table_features({"delta.columnMapping.mode": "none"})

@@ -84,7 +84,7 @@ _STEPS = st.one_of(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(_STEPS, max_size=20))
-def test_any_history_read_step_by_step_is_what_the_whole_log_says(
+def test_any_history_read_step_by_step_equals_a_replay_of_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any]]
 ) -> None:
     log = Log(tmp_path_factory.mktemp("log") / "t")
@@ -132,7 +132,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_of_a_table_that_is_opened_again_only_new_commits_are_read(tmp_path: Path, read: list[str]) -> None:
+def test_reopening_a_table_reads_only_new_commits(tmp_path: Path, read: list[str]) -> None:
     log = Log(tmp_path / "t")
     log.replace(0)
     for number in range(20):
@@ -145,7 +145,7 @@ def test_of_a_table_that_is_opened_again_only_new_commits_are_read(tmp_path: Pat
     assert {name for name in read if name.endswith(".json")} == {f"{n:020}.json" for n in (21, 22)}
 
 
-def test_a_newer_checkpoint_is_not_read_by_those_who_know_the_state_before_it(tmp_path: Path, read: list[str]) -> None:
+def test_a_newer_checkpoint_is_not_read_if_the_state_before_it_is_cached(tmp_path: Path, read: list[str]) -> None:
     log = Log(tmp_path / "t")
     log.replace(0)
     log.add("a")

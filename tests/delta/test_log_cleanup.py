@@ -18,7 +18,7 @@ from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.maintenance.log_cleanup import CleanupResult, clean_up
 from lakescan.errors import NoSuchSnapshot, UnsupportedFeature
 from lakescan.storage import Storage
-from tests.support.delta_state import added, commit, created, newest, removed, state
+from tests.support.delta_state import added, commit, first_actions, newest_version, removed, state
 
 NOW = datetime(2026, 3, 10, 15, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 3, 10, tzinfo=UTC)
@@ -46,7 +46,7 @@ def table(
 ) -> Path:
     """Make a table with one commit of one file at each time, and checkpoints of some versions."""
     for version, time in enumerate(times):
-        first = created({"n": "long"}, (), {**KEEP, **(properties or {})}, features) if not version else []
+        first = first_actions({"n": "long"}, (), {**KEEP, **(properties or {})}, features) if not version else []
         info = {"commitInfo": {"inCommitTimestamp": to_millis(time)}}
         commit(folder, info, *first, added(f"f{version}"), *([removed("f0", 1)] if version == 1 else []))
         if version in checkpoints:
@@ -100,7 +100,7 @@ def test_a_commit_of_the_day_of_the_cutoff_has_not_expired(tmp_path: Path) -> No
     ],
     ids=["no checkpoint", "nothing before it", "nothing expired", "the table says so"],
 )
-def test_nothing_is_removed(
+def test_log_cleanup_may_have_nothing_to_remove(
     tmp_path: Path, times: list[datetime], checkpoints: tuple[int, ...], properties: dict[str, str]
 ) -> None:
     before = log(table(tmp_path, times, checkpoints, properties))
@@ -108,12 +108,12 @@ def test_nothing_is_removed(
     assert log(tmp_path) == before
 
 
-def test_times_that_go_back_are_moved_forward(tmp_path: Path) -> None:
+def test_times_that_run_backwards_are_moved_forward(tmp_path: Path) -> None:
     table(tmp_path, days(9, 1, 8, 7), (2,))
     assert clean(tmp_path) == CleanupResult()
 
 
-def test_in_commit_timestamps_count_where_the_table_has_them(tmp_path: Path) -> None:
+def test_in_commit_timestamps_decide_if_the_table_has_them(tmp_path: Path) -> None:
     properties = {"delta.enableInCommitTimestamps": "true", "delta.inCommitTimestampEnablementVersion": "1"}
     table(tmp_path, days(9, 8, 7, 1), (1, 2, 3), properties, ("inCommitTimestamp",))
     for version in range(4):
@@ -121,7 +121,7 @@ def test_in_commit_timestamps_count_where_the_table_has_them(tmp_path: Path) -> 
     assert clean(tmp_path).first == 2
 
 
-def test_checksums_and_compacted_commits_go_with_their_commits(tmp_path: Path) -> None:
+def test_checksums_and_compacted_commits_are_removed_with_their_commits(tmp_path: Path) -> None:
     table(tmp_path, days(9, 8, 7, 6, 1), (2,))
     for name in (
         [f"{v:020d}.crc" for v in range(5)]
@@ -145,7 +145,7 @@ def test_other_files_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["truncated", "no sidecar"])
-def test_a_checkpoint_that_cannot_be_read_is_not_one_to_begin_with(tmp_path: Path, damage: str) -> None:
+def test_an_unreadable_checkpoint_is_not_used_as_the_first(tmp_path: Path, damage: str) -> None:
     table(tmp_path, days(9, 8, 7, 6, 1), (1, 3, 4), {"delta.checkpointPolicy": "v2"}, ("v2Checkpoint",))
     file = next((tmp_path / "_delta_log").glob(f"{3:020d}.checkpoint.*"))
     if damage == "truncated":
@@ -158,7 +158,7 @@ def test_a_checkpoint_that_cannot_be_read_is_not_one_to_begin_with(tmp_path: Pat
     assert versions(tmp_path) == [1, 2, 3, 4]
 
 
-def test_sidecars_that_no_checkpoint_names_are_removed_a_day_later(tmp_path: Path) -> None:
+def test_unreferenced_sidecars_are_removed_a_day_later(tmp_path: Path) -> None:
     table(tmp_path, days(9, 8, 7, 6, 1), (1, 3), {"delta.checkpointPolicy": "v2"}, ("v2Checkpoint",))
     sidecars = tmp_path / "_delta_log" / "_sidecars"
     for file in sidecars.iterdir():
@@ -193,7 +193,7 @@ def test_protected_commits_are_removed_all_together_or_not_at_all(tmp_path: Path
     assert first(4) is None
 
 
-def test_checkpoints_go_after_the_commits_before_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_are_removed_after_the_commits_before_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table(tmp_path, days(9, 8, 7, 6, 1), (1, 3))
     removed: list[str] = []
     monkeypatch.setattr(Storage, "remove", lambda _, files: removed.extend(files) or [])
@@ -217,9 +217,9 @@ def test_a_checkpoint_stays_as_long_as_a_commit_before_it(tmp_path: Path, monkey
     assert len(list((tmp_path / "_delta_log").glob(f"{1:020d}.checkpoint*"))) == 1
 
 
-def test_a_checkpoint_of_a_version_is_made_by_what_its_own_protocol_asks_for(tmp_path: Path) -> None:
-    commit(tmp_path, *created({"n": "long"}, (), {}, ("newFeature",)))
-    later = created({"n": "long"}, (), {"delta.requireCheckpointProtectionBeforeVersion": "1"})
+def test_a_checkpoint_of_a_version_follows_the_protocol_of_that_version(tmp_path: Path) -> None:
+    commit(tmp_path, *first_actions({"n": "long"}, (), {}, ("newFeature",)))
+    later = first_actions({"n": "long"}, (), {"delta.requireCheckpointProtectionBeforeVersion": "1"})
     listed = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["checkpointProtection"]}
     commit(tmp_path, {"protocol": listed}, *later[1:])
     with pytest.raises(UnsupportedFeature, match="newFeature"):
@@ -228,7 +228,7 @@ def test_a_checkpoint_of_a_version_is_made_by_what_its_own_protocol_asks_for(tmp
 
 
 def test_the_log_of_a_table_with_an_unknown_feature_is_left_alone(tmp_path: Path) -> None:
-    commit(tmp_path, *created({"n": "long"}, (), KEEP, ("newFeature",)))
+    commit(tmp_path, *first_actions({"n": "long"}, (), KEEP, ("newFeature",)))
     with pytest.raises(UnsupportedFeature, match="newFeature"):
         clean(tmp_path)
 
@@ -239,12 +239,12 @@ def test_the_log_of_a_table_with_an_unknown_feature_is_left_alone(tmp_path: Path
     checkpoints=st.sets(st.integers(0, 6)),
     policy=st.sampled_from([("classic", ()), ("v2", ("v2Checkpoint",))]),
 )
-def test_versions_that_are_left_are_as_they_were(
+def test_remaining_versions_are_unchanged(
     tmp_path_factory: pytest.TempPathFactory, ages: list[float], checkpoints: set[int], policy: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("t")
     table(folder, days(*ages), tuple(checkpoints), {"delta.checkpointPolicy": policy[0]}, policy[1])
-    latest = newest(folder)
+    latest = newest_version(folder)
     before = {version: state(folder, version) for version in range(latest + 1)}
     first = clean(folder).first
     for version in range(first or 0, latest + 1):

@@ -29,7 +29,7 @@ def checkpoint(version: int, rest: str = "parquet") -> str:
     return f"{version:020d}.checkpoint.{rest}"
 
 
-def test_without_a_checkpoint_all_commits_count(tmp_path: Path) -> None:
+def test_without_a_checkpoint_all_commits_are_read(tmp_path: Path) -> None:
     segment = listing(tmp_path, commit(0), commit(1), commit(2)).segment()
     assert (segment.version, segment.checkpoint, [c.version for c in segment.commits]) == (2, None, [0, 1, 2])
 
@@ -42,7 +42,7 @@ def test_the_newest_checkpoint_up_to_the_version_is_the_base(tmp_path: Path) -> 
         assert (segment.checkpoint.version, [c.version for c in segment.commits]) == (base, after)
 
 
-def test_a_multi_part_checkpoint_counts_only_when_whole(tmp_path: Path) -> None:
+def test_a_multi_part_checkpoint_counts_only_if_complete(tmp_path: Path) -> None:
     parts = [checkpoint(3, f"{i:010d}.{3:010d}.parquet") for i in (1, 2, 3)]
     incomplete = [checkpoint(4, f"{i:010d}.{2:010d}.parquet") for i in (1,)]
     segment = listing(tmp_path, *map(commit, range(6)), *parts, *incomplete).segment()
@@ -99,7 +99,7 @@ def pointed(table: Path, pointer: str, *names: str) -> LogListing | None:
         (f'{{"version": 5, "v2Checkpoint": {{"path": "{5:020d}.checkpoint.{UUID}.json"}}}}', [f"{UUID}.json"]),
     ],
 )
-def test_the_pointer_and_the_commits_after_it_are_the_end_of_the_log(
+def test_the_end_of_the_log_is_the_pointer_and_the_commits_after_it(
     tmp_path: Path, pointer: str, files: list[str]
 ) -> None:
     end = pointed(tmp_path, pointer, *map(commit, range(40)), *(checkpoint(5, f) for f in files))
@@ -115,7 +115,7 @@ def test_commits_before_the_checkpoint_may_be_gone(tmp_path: Path) -> None:
     assert (end.first, end.latest) == (5, 6)
 
 
-def test_more_commits_than_are_looked_up_at_once_are_found_although_that_of_the_checkpoint_is_gone(
+def test_many_commits_are_found_although_the_commit_of_the_checkpoint_is_gone(
     tmp_path: Path,
 ) -> None:
     end = pointed(tmp_path, '{"version": 5}', checkpoint(5), *map(commit, range(6, 40)))
@@ -134,9 +134,7 @@ class ListsWhole(Storage):
 
 
 @pytest.mark.parametrize("in_order", [True, False])
-def test_a_store_that_does_not_list_from_a_name_on_in_order_is_asked_for_each_commit(
-    tmp_path: Path, in_order: bool
-) -> None:
+def test_a_store_without_ordered_start_after_listing_is_asked_for_each_commit(tmp_path: Path, in_order: bool) -> None:
     listing(tmp_path, *map(commit, range(8)))
     storage = ListsWhole()
     storage.in_order = in_order
@@ -146,11 +144,11 @@ def test_a_store_that_does_not_list_from_a_name_on_in_order_is_asked_for_each_co
 @pytest.mark.parametrize(
     "pointer", ["", "{", "[]", '{"version": "x"}', '{"version": 7}', '{"version": 5, "parts": 2}', "{}"]
 )
-def test_a_pointer_to_what_is_not_there_is_not_relied_on(tmp_path: Path, pointer: str) -> None:
+def test_a_pointer_to_a_missing_checkpoint_is_ignored(tmp_path: Path, pointer: str) -> None:
     assert pointed(tmp_path, pointer, *map(commit, range(8)), checkpoint(5)) is None
 
 
-def test_a_gap_after_the_checkpoint_is_left_to_the_whole_listing(tmp_path: Path) -> None:
+def test_a_gap_after_the_checkpoint_falls_back_to_a_full_listing(tmp_path: Path) -> None:
     assert pointed(tmp_path, '{"version": 5}', checkpoint(5), commit(6), commit(8)) is None
     with pytest.raises(CorruptMetadata, match="commit 7 "):
         list_log(str(tmp_path), Storage()).segment()

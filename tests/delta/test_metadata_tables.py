@@ -59,7 +59,7 @@ def test_detail_is_one_row_about_the_table(table: Path) -> None:
     assert (row["minReaderVersion"], "deletionVectors" in row["tableFeatures"]) == (3, True)
 
 
-def test_detail_has_all_properties_those_of_column_mapping_too(tmp_path: Path) -> None:
+def test_detail_has_all_properties_including_column_mapping(tmp_path: Path) -> None:
     given = {"delta.columnMapping.mode": "name", "own": "1"}
     lakescan.save(pa.table({"id": [1], "b": ["x"]}), tmp_path / "t", format="delta", properties=given)
     (row,) = lakescan.table(tmp_path / "t").inspect("detail").to_pylist()
@@ -77,7 +77,7 @@ def test_clustering_columns_are_references_and_optimize_takes_them(tmp_path: Pat
     assert lakescan.table(tmp_path / "t").count() == 4
 
 
-def test_files_are_those_of_the_version(table: Path) -> None:
+def test_files_lists_the_files_of_the_version(table: Path) -> None:
     opened = lakescan.table(str(table))
     rows = {r["partition"]["p"]: r for r in opened.inspect("files").to_pylist()}
     assert {p: r["deleted_record_count"] for p, r in rows.items()} == {"a": 1, "b": 0}
@@ -138,7 +138,7 @@ def test_an_unknown_name_is_refused_with_the_nearest(table: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["history", "detail", "files", "partitions"])
-def test_spark_reads_them_by_path_and_name(table: Path, spark: Any, name: str) -> None:
+def test_spark_reads_metadata_tables_by_path_and_name(table: Path, spark: Any, name: str) -> None:
     found = spark.read.format("delta").load(f"{table}#{name}").toArrow()
     assert differences(found, lakescan.table(str(table)).inspect(name)) == ""
 
@@ -157,7 +157,7 @@ def test_a_checksum_that_disagrees_is_reported(
     assert ("one of them is damaged" in caplog.text) == warned
 
 
-def test_rows_keep_their_ids_and_versions_where_they_are_tracked(tmp_path: Path) -> None:
+def test_tracked_rows_keep_their_ids_and_versions(tmp_path: Path) -> None:
     """Without materialized ids, a file's rows count from its base id. Materialized ids apply unless null."""
     folder = tmp_path / "t"
     write_deltalake(folder, pa.table({"id": [1, 2, 3]}))
@@ -182,7 +182,7 @@ def test_rows_keep_their_ids_and_versions_where_they_are_tracked(tmp_path: Path)
     assert found == {1: (10, 0), 2: (11, 0), 3: (12, 0), 4: (7, 2), 5: (21, 1)}
 
 
-def test_rows_tell_their_file_and_position(table: Path) -> None:
+def test_metadata_columns_give_the_file_and_position_of_rows(table: Path) -> None:
     rows = lakescan.table(str(table)).scan().where("p = 'a'").select("id", "_file", "_pos").to_arrow().to_pylist()
     assert [(r["id"], r["_pos"]) for r in rows] == [(1, 0), (3, 2)]
     assert all("p=a" in r["_file"] for r in rows)

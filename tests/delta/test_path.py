@@ -35,7 +35,7 @@ def test_a_table_whose_name_looks_like_a_version_opens(table: str) -> None:
     assert ids(table) == ids(table + "/") == [0, 1, 2, 10, 11, 12]
 
 
-def test_a_version_or_time_may_follow_an_at_sign(table: str) -> None:
+def test_a_path_may_have_a_version_or_time_after_an_at_sign(table: str) -> None:
     assert ids(f"{table}@v0") == ids(f"{table}@V0", format="delta") == [0, 1, 2]
     first = lakescan.table(table).history()["timestamp"][0].as_py()
     written = f"{first:%Y%m%d%H%M%S}{first.microsecond // 1000:03d}"
@@ -56,12 +56,12 @@ def test_streams_do_not_follow_one_state(table: str) -> None:
             next(iter(opened.stream(wait=False)))
 
 
-def test_a_time_that_is_none_is_refused(table: str) -> None:
+def test_an_invalid_time_is_refused(table: str) -> None:
     with pytest.raises(lakescan.InvalidOption, match="yyyyMMddHHmmssSSS"):
         lakescan.table(f"{table}@20261399000000000")
 
 
-def test_a_version_that_is_not_there_is_named(table: str) -> None:
+def test_a_missing_version_is_named(table: str) -> None:
     with pytest.raises(lakescan.NoSuchSnapshot, match="no version 7"):
         ids(f"{table}@v7")
 
@@ -84,7 +84,7 @@ def test_a_folder_of_another_column_is_refused(table: str) -> None:
         lakescan.table(f"{table}/id=3")
 
 
-def test_what_is_wrong_with_a_path_is_said_plainly(table: str, tmp_path: Path) -> None:
+def test_errors_in_a_path_are_reported_plainly(table: str, tmp_path: Path) -> None:
     (tmp_path / "empty" / "_delta_log").mkdir(parents=True)
     (tmp_path / "plain").mkdir()
     for name, message in {
@@ -103,5 +103,5 @@ def test_partitions_of_a_path_reach_spark_as_a_filter(table: str) -> None:
 
 
 @pytest.mark.spark
-def test_spark_takes_such_paths(table: str, spark) -> None:
+def test_spark_accepts_paths_with_versions_and_partitions(table: str, spark) -> None:
     assert spark.read.format("delta").load(f"{table}/name=a%20b@v0").count() == 1

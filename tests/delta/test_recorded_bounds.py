@@ -95,14 +95,14 @@ def test_floats_lie_within_bounds_that_were_printed_before_their_column_became_a
 
 
 @pytest.mark.parametrize("text", ["a: NaN b", "a:NaN", 'say: "NaN"', "x: Infinity, y", '":"NaN"', "NaN", ":-Infinity}"])
-def test_a_text_that_speaks_of_no_number_is_a_bound_as_it_is(text: str) -> None:
+def test_a_text_without_numbers_is_used_as_a_bound_unchanged(text: str) -> None:
     lower, upper = ends(read(t.STRING, json.dumps(text), json.dumps(text)))
     assert lower in (text, None)
     assert upper in (text, None)
 
 
 @pytest.mark.parametrize("text", ['"NaN"', '"Infinity"', '"-Infinity"'])
-def test_a_bound_that_is_no_number_says_nothing_of_its_file_and_leaves_the_rest(text: str) -> None:
+def test_an_invalid_numeric_bound_is_ignored_for_its_file_only(text: str) -> None:
     found = read(t.DOUBLE, "1.5", text, ', "nullCount": {"x": 1}')
     lower, upper = ends(found)
     assert lower == pytest.approx(1.5)
@@ -140,7 +140,7 @@ def test_an_old_instant_may_be_off_by_the_seconds_that_its_offset_was_printed_wi
     assert lower <= true <= upper
 
 
-def test_an_instant_without_an_offset_says_nothing() -> None:
+def test_an_instant_without_an_offset_is_not_a_bound() -> None:
     """It may be in any time zone. A wall-clock time has no offset."""
     text = '"2026-01-01T00:00:00.000"'
     assert ends(read(t.Timestamp("us", zoned=True), text, text)) == (None, None)
@@ -148,7 +148,7 @@ def test_an_instant_without_an_offset_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", [t.DATE, t.Timestamp("us", zoned=True)], ids=str)
-def test_a_year_that_is_not_read_does_not_take_the_bounds_of_other_files(kind: t.Type) -> None:
+def test_an_unreadable_year_does_not_drop_the_bounds_of_other_files(kind: t.Type) -> None:
     schema = Schema((t.Field(1, "x", kind),))
     texts = [
         json.dumps({"minValues": {"x": first}, "maxValues": {"x": first}})
@@ -161,7 +161,7 @@ def test_a_year_that_is_not_read_does_not_take_the_bounds_of_other_files(kind: t
 
 @given(prefix=st.text("ab\ud7ff\uffff\U0001f600", min_size=1, max_size=3), rest=st.text("az\uffff\U0001f600\U0010ffff"))
 @pytest.mark.parametrize("tie_breaker", ["\ufffd", "\U0010ffff"])
-def test_a_cut_text_lies_below_its_bound_whatever_was_cut(tie_breaker: str, prefix: str, rest: str) -> None:
+def test_a_truncated_text_lies_below_its_bound(tie_breaker: str, prefix: str, rest: str) -> None:
     upper = ends(read(t.STRING, '""', json.dumps(prefix + tie_breaker)))[1]
     assert upper is None or prefix + rest <= upper
 
@@ -173,7 +173,7 @@ def test_half_of_a_character_before_a_tie_breaker_is_a_question_mark() -> None:
 
 
 @pytest.mark.parametrize("kind", [t.LONG, t.INT])
-def test_whole_numbers_out_of_range_say_nothing(kind: t.Type) -> None:
+def test_whole_numbers_out_of_range_are_not_bounds(kind: t.Type) -> None:
     found = read(kind, "-9223372036854775808", "9223372036854775807")
     limits = np.iinfo(kind.arrow().to_pandas_dtype())
     assert ends(found) == ((int(limits.min), int(limits.max)) if kind == t.LONG else (None, None))
@@ -182,18 +182,18 @@ def test_whole_numbers_out_of_range_say_nothing(kind: t.Type) -> None:
 @pytest.mark.parametrize(
     ("more", "exact"), [("", True), (', "tightBounds": true', True), (', "tightBounds": false', False)]
 )
-def test_bounds_are_values_unless_they_are_said_to_be_wide(more: str, exact: bool) -> None:
+def test_bounds_are_exact_values_unless_marked_as_wide(more: str, exact: bool) -> None:
     found = read(t.LONG, "1", "2", more)
     assert found.exact is not None
     assert found.exact.to_pylist() == [exact]
 
 
 @pytest.mark.parametrize("kind", [t.STRING, t.DOUBLE, t.Decimal(9, 2), t.Timestamp("us", zoned=False)], ids=str)
-def test_bounds_of_types_that_json_loses_are_no_values(kind: t.Type) -> None:
+def test_bounds_of_types_that_json_loses_are_not_exact_values(kind: t.Type) -> None:
     assert read(kind, "1", "2").exact is None
 
 
-def test_checkpoints_have_what_json_lost_as_their_own_types() -> None:
+def test_parsed_statistics_of_checkpoints_have_the_losses_of_json() -> None:
     """`stats_parsed` is computed from the JSON, so a decimal in it may have been a double, too."""
     schema = Schema((t.Field(1, "x", t.Decimal(20, 2)),))
     recorded = pa.array([Decimal("12345678901234568.00")], pa.decimal128(20, 2))
@@ -211,5 +211,5 @@ def test_dates_are_exact() -> None:
     assert found.exact is not None
 
 
-def test_a_whole_number_that_was_a_double_says_nothing_where_doubles_leave_numbers_out() -> None:
+def test_a_whole_number_written_as_a_double_is_no_bound_beyond_53_bits() -> None:
     assert ends(read(t.LONG, "1.0", "9.007199254740993E15")) == (1, None)

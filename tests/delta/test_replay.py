@@ -118,7 +118,7 @@ def test_two_spellings_of_an_absolute_path_are_one_file() -> None:
         ("/t", ["f", "file:/t/f", "file:///t/f", "/t/f"]),
     ],
 )
-def test_a_file_is_one_in_any_spelling_of_its_store(table: str, spellings: list[str]) -> None:
+def test_all_spellings_of_a_location_are_one_file(table: str, spellings: list[str]) -> None:
     for added, removed in itertools.permutations(spellings, 2):
         commits = [commit(0, [add(added), add("other")]), commit(1, [remove(removed)])]
         first, second = (READER.commits([each]) for each in commits)
@@ -135,7 +135,7 @@ def test_a_file_that_is_added_under_two_spellings_is_live_once() -> None:
     assert reconcile(parts, "hdfs://nn/t")["path"].to_pylist() == ["hdfs://nn/t/f"]
 
 
-def test_other_keys_of_an_object_store_are_other_files() -> None:
+def test_different_keys_of_an_object_store_are_different_files() -> None:
     parts = [READER.commits([commit(0, [add("s3a://b/t//f"), add("f")]), commit(1, [remove("f")])])]
     assert reconcile(parts, "s3://b/t")["path"].to_pylist() == ["s3://b/t//f"]
 
@@ -180,7 +180,7 @@ def test_the_fast_parser_and_the_plain_one_agree(lines: list[dict[str, Any]]) ->
     assert [part.rows.to_pylist() for part in found] == [part.rows.to_pylist() for part in blank]
 
 
-def test_what_the_fast_parser_refuses_the_plain_one_reads() -> None:
+def test_lines_that_the_fast_parser_refuses_are_read_by_the_plain_one() -> None:
     odd = {"add": {"path": "a", "size": 1, "partitionValues": {"p": 7}}}
     found = READER.commits([commit(0, [odd])])
     assert found["partition"].combine_chunks().field("p").to_pylist() == ["7"]

@@ -35,7 +35,7 @@ def found(table: Path, **options: Any) -> list[int]:
     return sorted(lakescan.table(table, **options).scan().to_arrow()["n"].to_pylist())
 
 
-def test_the_demos_table_has_the_rows_of_its_updates_and_deletes(shop) -> None:
+def test_the_demo_table_has_the_rows_after_its_updates_and_deletes(shop) -> None:
     actual = lakescan.table(shop.customers).scan().to_arrow()
     expected = pq.read_table(shop.expected_customers)
     assert differences(actual.select(expected.column_names), expected) == ""
@@ -74,7 +74,7 @@ def test_commit_times_ascend_even_where_file_times_do_not(numbers: Path) -> None
     assert found(numbers, timestampAsOf=moments[1]) == [1, 2, 3]
 
 
-def test_in_commit_timestamps_go_before_file_times(numbers: Path) -> None:
+def test_in_commit_timestamps_take_precedence_over_file_times(numbers: Path) -> None:
     log = numbers / "_delta_log"
     for version, day in enumerate(DAYS):
         path = log / f"{version:020d}.json"
@@ -95,7 +95,7 @@ def test_version_and_time_together_are_refused(numbers: Path) -> None:
         found(numbers, versionAsOf=0, timestampAsOf="2026-01-01")
 
 
-def test_a_version_that_is_no_number_is_refused(numbers: Path) -> None:
+def test_a_version_that_is_not_a_number_is_refused(numbers: Path) -> None:
     with pytest.raises(lakescan.NoSuchSnapshot, match="'main' is not a Delta version"):
         found(numbers, versionAsOf="main")
 
@@ -106,7 +106,7 @@ def test_delta_has_no_branches(numbers: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [stored_vector, lambda table, rows: inline_vector(rows)], ids=["stored", "inline"])
-def test_rows_of_a_deletion_vector_are_gone(tmp_path: Path, make: Any) -> None:
+def test_rows_of_a_deletion_vector_are_not_read(tmp_path: Path, make: Any) -> None:
     write_deltalake(str(tmp_path), pa.table({"n": [10, 11, 12, 13]}))
     (data,) = tmp_path.glob("*.parquet")
     commit_vectors(tmp_path, {data.name: make(tmp_path, [0, 2])})
@@ -124,7 +124,7 @@ def test_rows_of_a_deletion_vector_are_gone(tmp_path: Path, make: Any) -> None:
         ({"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["catalogManaged"]}, "catalog"),
     ],
 )
-def test_a_feature_that_is_not_obeyed_is_refused_by_name(numbers: Path, protocol: dict, message: str) -> None:
+def test_an_unsupported_feature_is_refused_by_name(numbers: Path, protocol: dict, message: str) -> None:
     (numbers / "_delta_log" / f"{3:020d}.json").write_text(json.dumps({"protocol": protocol}))
     with pytest.raises(lakescan.UnsupportedFeature, match=message):
         found(numbers)
@@ -186,7 +186,7 @@ def test_column_names_with_odd_characters_and_null_partitions_are_read(tmp_path:
     assert lakescan.table(tmp_path).scan().where("`a b/c` is null").to_arrow()["n"].to_pylist() == [2]
 
 
-def test_history_tells_each_commits_operation(numbers: Path) -> None:
+def test_history_shows_the_operation_of_each_commit(numbers: Path) -> None:
     history = lakescan.table(numbers).history()
     assert history["version"].to_pylist() == [0, 1, 2]
     assert history["timestamp"].to_pylist() == DAYS

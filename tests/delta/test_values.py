@@ -63,7 +63,7 @@ def test_years_of_more_than_four_digits_are_partition_values(text: str, day: int
 
 
 @pytest.mark.parametrize("text", ["+10000-13-01", "+999999-01-01 00:00:00", "+10000-01-01 25:00:00", "99999"])
-def test_a_time_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(CorruptMetadata, match="'p' is not timestamp"):
         typed_values(pa.array([text]), t.Field(1, "p", t.Timestamp("us", zoned=False)))
 
@@ -119,7 +119,7 @@ def test_bounds_and_counts_are_read_by_physical_name() -> None:
     )
 
 
-def test_an_upper_bound_of_time_allows_for_the_cut_to_milliseconds() -> None:
+def test_an_upper_bound_of_time_allows_for_truncation_to_milliseconds() -> None:
     text = recorded("at", minValues="2026-01-31T12:00:00.000Z", maxValues="2026-01-31T12:00:00.000Z")
     found = stats(text, 2)
     assert values(found.lower) == [NOON]
@@ -131,7 +131,7 @@ def test_decimals_keep_their_digits() -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "{", '{"minValues": {"i": "NaN"}}', '{"minValues": 3}', "[]"])
-def test_statistics_that_say_nothing_never_fail_a_read(text: str | None) -> None:
+def test_empty_statistics_never_fail_a_read(text: str | None) -> None:
     found = stats(text, 1)
     assert found.lower is None or values(found.lower) == [None]
 
@@ -143,7 +143,7 @@ def test_a_bad_line_does_not_shift_the_statistics_of_other_files() -> None:
 
 
 @given(st.binary(max_size=40).filter(lambda b: len(b) % 4 == 0))
-def test_base85_survives(data: bytes) -> None:
+def test_base85_survives_a_round_trip(data: bytes) -> None:
     assert decode_z85(encode_z85(data).encode()) == data
 
 
@@ -203,7 +203,7 @@ def test_the_protocols_own_example_of_a_descriptor() -> None:
     assert found["path"].to_pylist() == ["s3://mytable/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"]
 
 
-def test_an_absolute_vector_is_spelled_as_the_tables_store() -> None:
+def test_an_absolute_vector_path_uses_the_scheme_of_the_table() -> None:
     path = "hdfs:///t/a%20b.bin"
     row = {"storageType": "p", "pathOrInlineDv": path, "offset": 4, "sizeInBytes": 40, "cardinality": 6}
     found = delete_table(pa.array([row], VECTOR), "hdfs://nn:8020/t")

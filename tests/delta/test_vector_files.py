@@ -26,7 +26,7 @@ from lakescan.planning.file_table import FileTable
 from lakescan.storage import Storage
 from lakescan.tables.row_changes import RowChanges, RowLevelCommand
 from lakescan.writing.table_writes import WrittenDeletes
-from tests.support.delta_state import added, commit, created
+from tests.support.delta_state import added, commit, first_actions
 
 ROWS = 20
 
@@ -40,7 +40,9 @@ def table(folder: Path, names: tuple[str, ...] = ("a", "b")) -> Path:
         pq.write_table(rows, folder / name)
         size = (folder / name).stat().st_size
         files.append(added(name, size=size, stats=f'{{"numRecords":{ROWS}}}'))
-    commit(folder, *created({"n": "long"}, (), {"delta.enableDeletionVectors": "true"}, ["deletionVectors"]), *files)
+    commit(
+        folder, *first_actions({"n": "long"}, (), {"delta.enableDeletionVectors": "true"}, ["deletionVectors"]), *files
+    )
     return folder
 
 
@@ -79,7 +81,7 @@ def test_rows_are_deleted_by_a_vector(tmp_path: Path) -> None:
     assert cardinalities(written) == [2, 1]
 
 
-def test_a_vector_keeps_what_the_one_before_deleted(tmp_path: Path) -> None:
+def test_a_vector_keeps_the_deletes_of_the_previous_one(tmp_path: Path) -> None:
     write(table(tmp_path), {"a": [1, 2]})
     second = write(tmp_path, {"a": [2, 3], "b": [0]})
     assert numbers(tmp_path) == [n for n in range(40) if n not in (1, 2, 3, 20)]
@@ -88,7 +90,7 @@ def test_a_vector_keeps_what_the_one_before_deleted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["inline", "relative", "below a prefix", "absolute"])
-def test_a_vector_of_any_kind_is_added_to(tmp_path: Path, kind: str) -> None:
+def test_deletes_are_added_to_a_vector_of_any_kind(tmp_path: Path, kind: str) -> None:
     table(tmp_path)
     match kind:
         case "inline":
@@ -114,7 +116,7 @@ def test_the_rows_of_a_file_without_statistics_are_counted(tmp_path: Path) -> No
     assert written.details["records"] == ROWS
 
 
-def test_other_readers_read_them(tmp_path: Path) -> None:
+def test_other_readers_read_the_vectors(tmp_path: Path) -> None:
     write(table(tmp_path), {"a": list(range(19)), "b": [5]})
     found = pa.table(DeltaTable(tmp_path).deletion_vectors().read_all()).to_pylist()
     kept = {each["filepath"].rsplit("/", 1)[-1]: each["selection_vector"] for each in found}
@@ -148,7 +150,7 @@ def test_a_file_that_loses_no_row_has_no_new_vector(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.bin"))) == 2
 
 
-def test_a_write_removes_its_own_files(tmp_path: Path) -> None:
+def test_a_writer_removes_only_its_own_files(tmp_path: Path) -> None:
     table(tmp_path)
     mine, other = (VectorWriter(str(tmp_path), Storage(), each, 2) for each in ("mine", "other"))
     in_worker = pickle.loads(pickle.dumps(mine))
@@ -165,7 +167,7 @@ def test_a_row_that_does_not_exist_is_refused_before_anything_is_written(tmp_pat
     assert not list(tmp_path.glob("*.bin"))
 
 
-def test_a_file_with_more_rows_than_the_log_says_is_not_emptied(tmp_path: Path) -> None:
+def test_a_file_with_more_rows_than_recorded_is_not_emptied(tmp_path: Path) -> None:
     log = table(tmp_path) / "_delta_log" / f"{0:020d}.json"
     log.write_text(log.read_text().replace('numRecords\\":20', 'numRecords\\":19'))
     with pytest.raises(CorruptData, match="has 20 rows, but the table's metadata records 19"):

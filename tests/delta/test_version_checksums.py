@@ -18,9 +18,9 @@ from lakescan.delta.log.actions import VECTOR
 from lakescan.delta.log.log_text import Action
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.storage import Storage
-from tests.support.delta_state import added, commit, created, state
+from tests.support.delta_state import added, commit, first_actions, state
 
-FIRST = created({"n": "long"}, (), {"delta.enableDeletionVectors": "true"}, ["deletionVectors"])
+FIRST = first_actions({"n": "long"}, (), {"delta.enableDeletionVectors": "true"}, ["deletionVectors"])
 VECTORED = {"storageType": "u", "pathOrInlineDv": "x" * 20, "offset": 1, "sizeInBytes": 40, "cardinality": 6}
 
 
@@ -60,7 +60,7 @@ def test_the_counts_are_those_of_the_live_files(steps: list[tuple[list[int], int
         assert (node["numFiles"], node["tableSizeBytes"]) == (len(live), sum(live))
 
 
-def test_the_newest_protocol_and_metadata_count() -> None:
+def test_the_checksum_has_the_newest_protocol_and_metadata() -> None:
     newer = {**FIRST[1]["metaData"], "name": "t", "description": None}
     node = next_checksum(1, checksum(), [{"metaData": newer}], files(), files())
     assert node is not None
@@ -68,7 +68,7 @@ def test_the_newest_protocol_and_metadata_count() -> None:
     assert node["protocol"] == FIRST[0]["protocol"]
 
 
-def test_transactions_and_domains_are_those_that_are_live() -> None:
+def test_the_checksum_lists_live_transactions_and_domains() -> None:
     node = checksum(txn("a", 1), txn("b", 1), domain("x", "1"), domain("y", "1"))
     after = next_checksum(1, node, [txn("a", 2), domain("x", removed=True), domain("z")], files(), files())
     assert after is not None
@@ -76,7 +76,7 @@ def test_transactions_and_domains_are_those_that_are_live() -> None:
     assert [each["domain"] for each in after["domainMetadata"]] == ["y", "z"]
 
 
-def test_lists_that_are_not_known_are_left_out() -> None:
+def test_unknown_lists_are_left_out() -> None:
     node = checksum(txn("a", 1))
     del node["setTransactions"]
     after = next_checksum(1, node, [txn("b", 1)], files(), files())
@@ -87,13 +87,13 @@ def test_lists_that_are_not_known_are_left_out() -> None:
     assert "setTransactions" not in many
 
 
-def test_transactions_that_expire_are_not_listed() -> None:
+def test_expired_transactions_are_not_listed() -> None:
     metadata = FIRST[1]["metaData"]
     expiring = {**metadata, "configuration": {"delta.setTransactionRetentionDuration": "interval 1 day"}}
     assert "setTransactions" not in checksum(txn("a", 1), {"metaData": expiring})
 
 
-def test_vectors_are_counted_where_they_were_before() -> None:
+def test_vectors_are_counted_if_the_previous_checksum_counted_them() -> None:
     node = {**checksum(), "numDeletionVectorsOpt": 2, "numDeletedRecordsOpt": 9}
     after = next_checksum(1, node, [], files(1, vector=VECTORED), files())
     assert after is not None
@@ -101,7 +101,7 @@ def test_vectors_are_counted_where_they_were_before() -> None:
     assert "numDeletionVectorsOpt" not in checksum(added=files(1, vector=VECTORED))
 
 
-def test_a_table_with_in_commit_timestamps_needs_that_of_the_commit() -> None:
+def test_a_table_with_in_commit_timestamps_needs_the_timestamp_of_the_commit() -> None:
     metadata = {"metaData": {**FIRST[1]["metaData"], "configuration": {"delta.enableInCommitTimestamps": "true"}}}
     assert next_checksum(0, None, [*FIRST, metadata], files(), files()) is None
     node = checksum(metadata, {"commitInfo": {"inCommitTimestamp": 7}})
@@ -113,7 +113,9 @@ def test_a_table_with_in_commit_timestamps_needs_that_of_the_commit() -> None:
     [(1, False, files()), (1, True, files(None)), (1, True, files(1)), (0, False, files(1))],
     ids=["no checksum before", "unknown size", "more bytes than there are", "more files than there are"],
 )
-def test_what_does_not_follow_has_no_checksum(version: int, has_previous: bool, removed: pa.Table) -> None:
+def test_a_version_whose_counts_cannot_be_derived_has_no_checksum(
+    version: int, has_previous: bool, removed: pa.Table
+) -> None:
     previous = checksum() if has_previous else None
     assert next_checksum(version, previous, FIRST if version == 0 else [], files(), removed) is None
 
@@ -123,7 +125,7 @@ def described(actions: list[dict[str, Any]] = FIRST) -> tuple[Protocol, Metadata
     return Protocol.parse(protocol), Metadata.parse(metadata)
 
 
-def test_what_is_written_is_read_and_not_replaced(tmp_path: Path) -> None:
+def test_a_written_checksum_is_read_and_not_replaced(tmp_path: Path) -> None:
     commit(tmp_path, *FIRST)
     node = checksum(txn("a", 1))
     assert write_checksum(str(tmp_path), 0, node, Storage())
@@ -148,9 +150,7 @@ def test_what_is_written_is_read_and_not_replaced(tmp_path: Path) -> None:
         {"numDeletedRecordsOpt": "x"},
     ],
 )
-def test_a_checksum_that_is_not_whole_or_of_another_state_is_not_built_upon(
-    tmp_path: Path, wrong: dict[str, Any]
-) -> None:
+def test_an_incomplete_or_wrong_checksum_is_not_continued(tmp_path: Path, wrong: dict[str, Any]) -> None:
     commit(tmp_path, *FIRST)
     write_checksum(str(tmp_path), 0, {**checksum(), **wrong}, Storage())
     assert read_checksum(str(tmp_path), 0, Storage(), *described()) is None

@@ -27,7 +27,7 @@ def interrupted(storage: Storage, location: str) -> None:
         raise KeyboardInterrupt
 
 
-def test_an_interrupted_write_leaves_what_was_there(tmp_path: Path) -> None:
+def test_an_interrupted_write_keeps_the_previous_file(tmp_path: Path) -> None:
     target = tmp_path / "file"
     publish(Storage(), str(target), b"old")
     with pytest.raises(KeyboardInterrupt):
@@ -55,7 +55,7 @@ def test_a_file_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> Non
         publish(Storage(), str(tmp_path / "folder" / "file"), b"x")
 
 
-def test_object_stores_publish_whole_files_too(tmp_path: Path) -> None:
+def test_object_stores_publish_whole_files(tmp_path: Path) -> None:
     with s3_server("lake") as endpoint:
         names = ("s3.endpoint", "s3.access-key-id", "s3.secret-access-key", "s3.region")
         options = dict(zip(names, (endpoint, KEY, SECRET, REGION), strict=True))

@@ -10,7 +10,7 @@ import pytest
 from tests.differential import __main__ as command
 
 
-def test_errors_before_the_time_is_over_count_as_failures_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_within_the_time_count_as_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(*_: Any, **__: Any) -> Any:
         raise subprocess.TimeoutExpired("pytest", 1, output=b"..E.F.")
 

@@ -116,7 +116,7 @@ def test_years_beyond_those_of_python_are_literals_too(day: int, written: str) -
 
 @given(micros=st.integers(-(2**62), 2**62), finer=st.integers(0, 999))
 @pytest.mark.parametrize("column", ["wall", "at", "fine"])
-def test_a_time_is_the_same_in_every_spelling(column: str, micros: int, finer: int) -> None:
+def test_a_time_is_the_same_in_every_notation(column: str, micros: int, finer: int) -> None:
     nanos = micros // 1000 * 1000 + finer
     literal = np.datetime64(nanos, "ns")
     for value in (literal, f"{literal}", pd.Timestamp(nanos), pa.scalar(nanos, pa.timestamp("ns"))):
@@ -126,7 +126,7 @@ def test_a_time_is_the_same_in_every_spelling(column: str, micros: int, finer: i
             assert found.value.value == (nanos if column == "fine" else nanos // 1000)
 
 
-def test_a_time_that_the_column_cannot_hold_is_beyond_all_of_it() -> None:
+def test_a_time_that_the_column_cannot_hold_is_beyond_all_of_its_values() -> None:
     assert bind(col("fine") < "2300-01-01", SCHEMA) == IsNull("fine", SCHEMA.field("fine").id, negate=True)
     assert bind(col("fine") < "1600-01-01", SCHEMA) == FALSE
     assert bind(col("wall") > np.datetime64("300000-01-01"), SCHEMA) == FALSE
@@ -209,7 +209,7 @@ def test_names_of_another_case_are_found_unless_case_matters() -> None:
         bound("name2 = 'x'", case_sensitive=True)
 
 
-def test_a_name_as_it_is_wins_over_one_of_another_case_and_two_of_another_case_are_ambiguous() -> None:
+def test_an_exact_name_wins_and_two_names_that_differ_in_case_are_ambiguous() -> None:
     schema = Schema((t.Field(1, "ab", t.INT), t.Field(2, "aB", t.INT)))
     assert bind(parse_filter("aB is null"), schema) == IsNull("aB", 2)
     with pytest.raises(NoSuchColumn, match="ambiguous when case is ignored"):
@@ -236,7 +236,7 @@ def test_decimals_compare_with_numbers_of_more_digits_than_they_have(number: Dec
 
 
 @pytest.mark.parametrize("rows", [[0, 2, 1499, 1500], [7]])
-def test_chains_may_be_as_long_as_they_like(rows: list[int]) -> None:
+def test_chains_of_conditions_may_have_any_length(rows: list[int]) -> None:
     schema = Schema((t.Field(1, "a", t.LONG),))
     column = pa.array(rows, pa.int64())
     wanted = [row for row in rows if row < 1500]

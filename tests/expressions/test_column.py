@@ -43,7 +43,7 @@ COLLECTIONS = [np.array([1, 2]), pa.array([1, 2]), pd.Series([1, 2]), {1, 2}, ra
 
 
 @pytest.mark.parametrize("values", COLLECTIONS, ids=lambda each: type(each).__name__)
-def test_any_collection_of_values_is_one(values: object) -> None:
+def test_any_collection_is_accepted_as_a_list_of_values(values: object) -> None:
     assert col("a").is_in(values) == parse_filter("a in (1, 2)")
 
 
@@ -51,7 +51,7 @@ NEAREST = [("is_nul", "is_null"), ("beetween", "between"), ("contain", "contains
 
 
 @pytest.mark.parametrize(("typed", "meant"), NEAREST)
-def test_a_test_that_is_not_there_is_refused_with_the_nearest(typed: str, meant: str) -> None:
+def test_an_unknown_method_is_refused_with_the_nearest(typed: str, meant: str) -> None:
     with pytest.raises(NoSuchMethod, match=f"Did you mean '{meant}'"):
         getattr(col("a"), typed)
     assert not hasattr(col("a"), typed)

@@ -81,7 +81,7 @@ def test_a_filter_keeps_the_rows_that_duckdb_keeps(rows: list[dict], condition: 
     assert sorted(kept["row"].to_pylist()) == sorted(r for (r,) in expected)
 
 
-def test_like_knows_percent_underscore_and_backslash() -> None:
+def test_like_supports_percent_underscore_and_backslash() -> None:
     table = pa.table({"s": ["abc", "a%c", "a_c", "xabc", None]})
     schema = Schema((t.Field(3, "s", t.STRING),))
     for pattern, kept in [("a%", 3), ("a_c", 3), ("a\\%c", 1), ("%b%", 2)]:

@@ -45,7 +45,7 @@ def of_duckdb(pattern: str, texts: list[str | None], word: str) -> list[str]:
 @pytest.mark.slow
 @settings(max_examples=300)
 @given(texts=st.lists(st.none() | TEXTS, max_size=6), pattern=PATTERNS, negate=st.booleans())
-def test_the_rows_are_those_of_duckdb(texts: list[str | None], pattern: str, negate: bool) -> None:
+def test_like_matches_the_rows_of_duckdb(texts: list[str | None], pattern: str, negate: bool) -> None:
     expected = of_duckdb(pattern, texts, "not like" if negate else "like")
     assert matching(Like("s", pattern=pattern, negate=negate), texts) == expected
     assert matching(from_json(to_json(Like("s", pattern=pattern, negate=negate))), texts) == expected
@@ -56,7 +56,7 @@ def test_the_rows_are_those_of_duckdb(texts: list[str | None], pattern: str, neg
     texts=st.lists(st.none() | st.text("aAbB%\u00e9\u00c9", max_size=4), max_size=5),
     pattern=st.text("aAB%_\u00e9", max_size=4),
 )
-def test_ilike_does_not_look_at_case(texts: list[str | None], pattern: str) -> None:
+def test_ilike_ignores_case(texts: list[str | None], pattern: str) -> None:
     expected = of_duckdb(pattern, texts, "ilike")
     assert matching(col("s").ilike(pattern), texts) == expected
     assert matching(parse_filter(f"s ilike '{pattern}'"), texts) == expected

@@ -26,7 +26,7 @@ def test_other_quotes_stay(text: str) -> None:
     assert escape_doubled_quotes(text) == text
 
 
-def test_conditions_of_expressions_know_them_too() -> None:
+def test_conditions_in_expressions_support_doubled_quotes() -> None:
     schema = Schema((t.Field(1, "s", t.STRING),), 0)
     rows = pa.record_batch({"s": ["it's", "its"]})
     assert RowCondition.parse("upper(s) = 'IT''S'", schema).holds(rows).to_pylist() == [True, False]

@@ -18,7 +18,7 @@ NAMES = st.text("a.`B ,(\n", min_size=1, max_size=5)
 
 
 @given(st.lists(NAMES, min_size=1, max_size=4))
-def test_what_is_joined_is_split_into_the_same_names(names: list[str]) -> None:
+def test_joined_names_are_split_into_the_same_names(names: list[str]) -> None:
     assert parse_reference(dotted_path(names)) == tuple(names)
 
 
@@ -107,7 +107,7 @@ def test_a_key_in_sql_may_have_a_dot_in_its_name(lake: lakescan.Catalog) -> None
     assert lake.load_table("db.t").schema.names == ["a.b", "s"]
 
 
-def test_a_name_that_is_not_there_is_refused_with_the_quotes_that_the_nearest_needs(lake: lakescan.Catalog) -> None:
+def test_an_unknown_name_is_refused_with_the_quoted_nearest_name(lake: lakescan.Catalog) -> None:
     table = lake.create_table("db.t", "`net.price` DOUBLE, id BIGINT")
     with pytest.raises(lakescan.NoSuchColumn, match=r"Did you mean '`net\.price`'"):
         table.scan().where("net.prices > 1").to_arrow()

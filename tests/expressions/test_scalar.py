@@ -48,7 +48,7 @@ def test_conditions_that_are_compared_need_parentheses(text: str) -> None:
         ("i is X'01'", "i IS "),
     ],
 )
-def test_parts_that_engines_read_otherwise_are_refused(text: str, named: str) -> None:
+def test_expressions_that_engines_read_differently_are_refused(text: str, named: str) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match=named):
         ScalarExpression.parse(text, SCHEMA)
 
@@ -63,7 +63,7 @@ def test_parts_that_engines_read_otherwise_are_refused(text: str, named: str) ->
         ("+s2 = 5", True),
     ],
 )
-def test_texts_and_years_that_duckdb_reads_otherwise_are_as_in_spark(text: str, value: object) -> None:
+def test_texts_and_years_that_duckdb_reads_differently_are_read_as_in_spark(text: str, value: object) -> None:
     kinds = {"i": t.INT, "s": t.STRING, "d": t.DATE, "s2": t.STRING}
     schema = Schema(tuple(t.Field(place, name, kind) for place, (name, kind) in enumerate(kinds.items(), 1)))
     rows = pa.RecordBatch.from_pydict(
@@ -75,7 +75,7 @@ def test_texts_and_years_that_duckdb_reads_otherwise_are_as_in_spark(text: str, 
 
 
 @pytest.mark.parametrize("text", ["2024-01-01 24:00:00", "2024-01-01 23:60:00", "2024-13-01", "x", ""])
-def test_texts_that_are_no_timestamps_fail(text: str) -> None:
+def test_invalid_timestamp_texts_fail(text: str) -> None:
     schema = Schema((t.Field(1, "s", t.STRING),))
     rows = pa.RecordBatch.from_pydict({"s": [text]})
     with pytest.raises(lakescan.SchemaMismatch, match=f"CAST_INVALID_INPUT: the text '{text}' is no TIMESTAMP"):

@@ -67,7 +67,7 @@ def test_between_includes_both_ends() -> None:
     assert parse_filter("a between 1 and 3") == parse_filter("a >= 1 and a <= 3")
 
 
-def test_an_end_of_between_that_is_null_rules_nothing_out() -> None:
+def test_a_null_end_of_between_excludes_no_row() -> None:
     assert parse_filter("a not between null and 1") == parse_filter("a < null or a > 1")
     assert parse_filter("a between null and 1") == parse_filter("a >= null and a <= 1")
 
@@ -76,7 +76,7 @@ def test_not_is_pushed_down_to_the_comparisons() -> None:
     assert parse_filter("not (a < 1 or b is null)") == parse_filter("a >= 1 and b is not null")
 
 
-def test_a_null_in_a_list_is_remembered() -> None:
+def test_a_null_in_a_list_is_kept() -> None:
     assert parse_filter("a in (1, null)") == In("a", values=(1,), has_null=True)
     assert parse_filter("not (a in (1, null))") == In("a", values=(1,), negate=True, has_null=True)
 
@@ -93,7 +93,7 @@ def test_a_null_in_a_list_is_remembered() -> None:
         "a not rlike 'x'",
     ],
 )
-def test_more_than_tests_of_single_columns_is_told_apart(text: str) -> None:
+def test_conditions_on_several_columns_are_recognized(text: str) -> None:
     with pytest.raises(NotColumnTests, match="more than tests of columns against literals"):
         parse_column_tests(text)
 
@@ -120,7 +120,7 @@ def test_a_cast_constant_is_the_value_that_spark_casts_it_to(text: str, value: o
 
 
 @pytest.mark.parametrize("constant", ["cast('1.5' as int)", "cast('a' as double)", "1.5e400", "X'zz'"])
-def test_a_constant_that_is_none_is_refused(constant: str) -> None:
+def test_an_invalid_constant_is_refused(constant: str) -> None:
     with pytest.raises(InvalidFilter):
         parse_filter(f"a = {constant}")
 
@@ -155,7 +155,7 @@ def test_a_pattern_is_a_text_or_null() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "id ="])
-def test_a_filter_that_is_not_complete_is_told_in_words(text: str) -> None:
+def test_an_incomplete_filter_is_explained_in_words(text: str) -> None:
     with pytest.raises(InvalidFilter) as error:
         parse_column_tests(text)
     assert "<class" not in str(error.value)

@@ -47,7 +47,7 @@ A_IS_1 = Comparison("a", op="=", value=1)
         ("b = cast(12 as string)", SqlCondition("b = cast(12 as string)")),
     ],
 )
-def test_what_is_no_test_of_one_column_keeps_its_text(text: str, predicate: Predicate) -> None:
+def test_a_condition_on_several_columns_keeps_its_text(text: str, predicate: Predicate) -> None:
     assert parse_filter(text) == predicate
     assert from_json(to_json(predicate)) == predicate
 
@@ -73,7 +73,7 @@ def test_a_negated_condition_keeps_its_text_in_parentheses() -> None:
         ("a = = b", "cannot parse"),
     ],
 )
-def test_what_no_condition_on_one_row_has_is_refused(text: str, named: str) -> None:
+def test_expressions_that_need_several_rows_are_refused(text: str, named: str) -> None:
     with pytest.raises(InvalidFilter, match=named):
         parse_filter(text)
 
@@ -106,7 +106,7 @@ def test_a_condition_on_an_unknown_column_is_refused(text: str) -> None:
         "cast(a as struct<x: int>) is null",
     ],
 )
-def test_what_is_not_evaluated_in_process_is_refused_when_it_is_bound(text: str) -> None:
+def test_conditions_unsupported_in_process_are_refused_when_bound(text: str) -> None:
     with pytest.raises((UnsupportedFeature, NoSuchColumn)):
         bind(parse_filter(text), SCHEMA)
 
@@ -147,7 +147,7 @@ def test_other_conditions_are_evaluated_in_any_zone(text: str) -> None:
     assert predicate_fields(bind(parse_filter(text), TEXT_AND_TIMES, zone=ZoneInfo("Asia/Tokyo")))
 
 
-def test_a_value_is_no_condition() -> None:
+def test_a_value_is_not_a_condition() -> None:
     with pytest.raises(InvalidFilter, match="of type long, not boolean"):
         bind(parse_filter("a + b"), SCHEMA)
 
@@ -163,7 +163,7 @@ def test_a_condition_of_constants_is_decided_when_it_is_bound() -> None:
     assert bind(parse_filter("1 + 1 = null or a = 1"), SCHEMA) == bind(A_IS_1, SCHEMA)
 
 
-def test_what_a_condition_implies_is_bound_with_it_and_replaces_it_where_it_is_exact() -> None:
+def test_implied_predicates_are_bound_and_replace_the_condition_if_exact() -> None:
     assert bind(parse_filter("a = 3 - 2"), SCHEMA) == bind(A_IS_1, SCHEMA)
     bound = bind(parse_filter("a + 1 = 2 and b % 2 = 0 or a = b"), SCHEMA)
     assert predicate_fields(bound) == {1, 2}
@@ -171,7 +171,7 @@ def test_what_a_condition_implies_is_bound_with_it_and_replaces_it_where_it_is_e
 
 
 @pytest.mark.parametrize("text", ["d = current_date()", "d = date_add(current_date, n)", "ts < now()"])
-def test_all_copies_of_a_condition_have_one_time(text: str) -> None:
+def test_all_copies_of_a_condition_have_the_same_current_time(text: str) -> None:
     schema = Schema((t.Field(1, "d", t.DATE), t.Field(2, "n", t.INT), t.Field(3, "ts", t.Timestamp())))
     rows = pa.table({"d": [date(2024, 2, 29)], "n": [0], "ts": [datetime(2024, 2, 28, 23, tzinfo=UTC)]})
     condition = SqlCondition(text, now=datetime(2024, 2, 29, 23, 59, tzinfo=UTC))
@@ -245,20 +245,20 @@ def test_elements_of_lists_and_values_of_maps_are_taken_as_in_spark(
 
 
 @pytest.mark.parametrize("text", ["l[i] = 'x'", "element_at(l, 0) = 'x'", "l[-1] = 'x'"])
-def test_an_element_that_is_not_there_is_an_error(tmp_path: Path, text: str) -> None:
+def test_a_missing_element_is_an_error(tmp_path: Path, text: str) -> None:
     lakescan.save(COLLECTIONS, str(tmp_path / "t"), format="delta")
     with pytest.raises(SchemaMismatch, match="no element at this place"):
         lakescan.table(str(tmp_path / "t")).scan().where(text).to_arrow()
 
 
 @pytest.mark.parametrize("inner", [t.UUID, t.Timestamp("ns")])
-def test_collections_with_values_that_engines_read_otherwise_are_refused(inner: t.Type) -> None:
+def test_collections_with_values_that_engines_read_differently_are_refused(inner: t.Type) -> None:
     schema = Schema((t.Field(1, "l", t.ListOf(t.Field(2, "element", inner))),))
     with pytest.raises(UnsupportedFeature, match=r"a value of type|differ only in case"):
         bind(parse_filter("size(l) = 1"), schema)
 
 
-def test_reports_to_catalogs_have_what_the_condition_implies() -> None:
+def test_reports_to_catalogs_contain_the_implied_predicate() -> None:
     assert expression(A_IS_1 & SqlCondition("a + 1 = 2", implied=A_IS_1)) == {
         "type": "and",
         "left": expression(A_IS_1),
@@ -266,7 +266,7 @@ def test_reports_to_catalogs_have_what_the_condition_implies() -> None:
     }
 
 
-def test_names_of_columns_are_replaced_where_they_are_in_the_text() -> None:
+def test_column_names_are_replaced_within_the_text() -> None:
     text = "`a` + s.x > a.b /* a */ and exists(items, a -> a > s) and a = 'a'"
     assert replace_columns(text, lambda each: ("_", 1)) == "_ + _.x > _.b /* a */ and exists(_, a -> a > _) and _ = 'a'"
 
@@ -348,19 +348,19 @@ def test_a_limit_counts_the_rows_that_match(tables: list[lakescan.Table]) -> Non
         assert scan.limit(2).count() == 2
 
 
-def test_files_are_pruned_by_what_a_condition_implies(tables: list[lakescan.Table]) -> None:
+def test_files_are_pruned_by_implied_predicates(tables: list[lakescan.Table]) -> None:
     by_n = tables[1].scan()
     assert by_n.where("n * 2 = 4 and length(word) = m").plan().report.metrics.result_data_files == 1
     assert by_n.where("n = 4 - 2").plan().residuals == (TRUE,)
     assert by_n.where("n % 7 = 2").plan().report.metrics.result_data_files > 1
 
 
-def test_only_what_is_selected_is_returned_whatever_the_condition_reads(tables: list[lakescan.Table]) -> None:
+def test_only_selected_columns_are_returned_whatever_the_condition_reads(tables: list[lakescan.Table]) -> None:
     found = tables[0].scan().where("n + m = 3 and id + 0 = id").select("word").to_arrow()
     assert found.column_names == ["word"]
 
 
-def test_options_take_any_condition(tables: list[lakescan.Table]) -> None:
+def test_options_accept_any_condition(tables: list[lakescan.Table]) -> None:
     options = tables[1].scan().where("n = m").to_options()
     again = lakescan.table(options.pop("path"), **{**options, "where": "id % 2 = 0"}).scan()
     assert again.to_arrow().equals(tables[1].scan().where("n = m and id % 2 = 0").to_arrow())

@@ -212,7 +212,7 @@ def test_exact_numbers_and_doubles_are_compared_as_doubles() -> None:
 
 
 @pytest.mark.parametrize("name", ["BOOLEAN", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"])
-def test_a_cast_of_a_column_of_texts_reads_what_a_text_beside_a_column_means(name: str) -> None:
+def test_a_cast_of_a_text_column_reads_texts_as_literals_are_read(name: str) -> None:
     kind, texts = KINDS[name], list(ANSWERS[name]["zones"]["UTC"])
     sql = f"SELECT try_cast(s AS {name}) AS v FROM t"
     found = lakescan.sql(sql, t=pa.table({"s": texts})).to_arrow()["v"]

@@ -20,7 +20,7 @@ OF_ONE_FORMAT = ("iceberg/", "delta/", "catalogs/hive_metastore")
 OF_OTHER_ENGINES = ("conformance/",)  # these have one function per format
 
 
-def test_no_module_above_the_formats_asks_for_one() -> None:
+def test_no_module_above_the_formats_checks_the_format() -> None:
     """Not by name (`format == "delta"`), by class (`isinstance(target, DeltaTarget)`), or by a dict or match of names.
 
     `options/` may have such dicts, because options are declared per format.
@@ -43,7 +43,7 @@ def test_no_module_above_the_formats_asks_for_one() -> None:
         "match name:\n case 'iceberg': pass",
     ],
 )
-def test_a_question_for_the_format_is_found(code: str) -> None:
+def test_the_check_finds_format_tests(code: str) -> None:
     assert list(_questions(ast.parse(code), SOURCES / "module.py"))
 
 
@@ -110,7 +110,7 @@ def test_a_format_that_contradicts_the_table_is_refused(tmp_path: Path) -> None:
     assert lakescan.table(table).count() == 0
 
 
-def test_a_folder_with_metadata_of_both_formats_needs_to_be_told(tmp_path: Path) -> None:
+def test_a_folder_with_metadata_of_both_formats_needs_the_format_option(tmp_path: Path) -> None:
     table = _table(tmp_path)
     (tmp_path / "t" / "metadata").mkdir()
     for path in (table, f"{table}@v0"):
@@ -119,7 +119,7 @@ def test_a_folder_with_metadata_of_both_formats_needs_to_be_told(tmp_path: Path)
         assert lakescan.table(path, format="delta").count() == 0
 
 
-def test_what_a_format_does_not_have_is_refused_by_name(tmp_path: Path) -> None:
+def test_operations_that_a_format_lacks_are_refused_by_name(tmp_path: Path) -> None:
     lake = lakescan.catalog("words", warehouse=str(tmp_path / "lake"))
     lake.create_namespace("db")
     iceberg, delta = lake.create_table("db.t", "id BIGINT"), lakescan.table(_table(tmp_path))

@@ -21,7 +21,7 @@ SEED = 1
 
 
 @pytest.mark.slow
-def test_no_damage_of_a_table_ends_the_process_or_changes_its_rows_unseen() -> None:
+def test_no_damage_crashes_the_process_or_changes_rows_unnoticed() -> None:
     """Runs in a separate process, which forks: this process may have threads."""
     command = [sys.executable, "-m", "tests.fuzz", "--seed", str(SEED), "--cases", str(CASES)]
     ended = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
@@ -61,7 +61,7 @@ def test_rows_that_are_missing_are_noticed() -> None:
     assert reading.failures(Damage("x"), before, {"rows": {"rows": 2}, "count": {"rows": 3}}) != []
 
 
-def test_errors_are_ours_and_say_something() -> None:
+def test_errors_are_lakescan_errors_with_a_message() -> None:
     ours = {"error": "CorruptData", "ours": True, "storage": False, "words": "x is damaged", "at": ""}
     assert reading.failures(Damage("x", SAME), {}, {"rows": ours}) == []
     for wrong in ({"ours": False}, {"words": ""}, {"words": "x" * 4000}):
@@ -79,7 +79,7 @@ def test_errors_are_ours_and_say_something() -> None:
         ("x = bytearray(child.RESIDENT + 2**20)\nx[:] = b'1' * len(x)", "memory"),
     ],
 )
-def test_a_child_tells_how_it_ended(work: str, how: str) -> None:
+def test_a_child_reports_how_it_ended(work: str, how: str) -> None:
     script = f"from tests.fuzz import child\ndef work(send):\n    exec({work!r})\nprint(child.run(work, 6).how)"
     ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == how, child.MEMORY
@@ -88,7 +88,7 @@ def test_a_child_tells_how_it_ended(work: str, how: str) -> None:
 @pytest.mark.parametrize(
     ("option", "words"), [("--tables", "no table with 'nothing' in its name"), ("--kinds", "--kinds nothing")]
 )
-def test_a_run_without_cases_is_refused_and_does_not_run_for_ever(
+def test_a_run_without_cases_is_refused(
     option: str, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["fuzz", option, "nothing", "--cases", "1"])

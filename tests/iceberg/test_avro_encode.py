@@ -85,7 +85,7 @@ def test_fastavro_reads_every_value_back(few: int, rows: list[dict[str, Any]], s
 
 @settings(max_examples=60)
 @given(rows=ROWS, skip=st.integers(0, 3))
-def test_few_records_have_the_bytes_that_columns_have(rows: list[dict[str, Any]], skip: int) -> None:
+def test_a_few_records_are_encoded_to_the_same_bytes_as_columns(rows: list[dict[str, Any]], skip: int) -> None:
     table = _table(rows).slice(skip)
     files = []
     for few in (0, 16):

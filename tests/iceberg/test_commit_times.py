@@ -141,7 +141,7 @@ def assert_ordered(states: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("version", ["1", "2", "3"])
 @pytest.mark.parametrize("kind", COMMITS)
-def test_a_commit_is_later_than_those_of_a_clock_that_is_ahead(
+def test_a_commit_is_later_than_commits_by_a_fast_clock(
     local: lakescan.Catalog, clock: Clock, kind: str, version: str
 ) -> None:
     if (kind, version) in (("delete of rows", "1"), ("upgrade", "3")):
@@ -195,7 +195,7 @@ def disorder(local: lakescan.Catalog) -> None:
     path.write_text(json.dumps(metadata))
 
 
-def test_the_next_commit_mends_logs_that_are_out_of_order(local: lakescan.Catalog) -> None:
+def test_the_next_commit_repairs_logs_that_are_out_of_order(local: lakescan.Catalog) -> None:
     disorder(local)
     before = states()[-1]
     append(7)

@@ -54,7 +54,7 @@ def bound(where: str) -> Any:
 
 def delta(deletes: list[Any]) -> None:
     commit = row_deltas.commit()
-    commit.row_delta(SnapshotChanges(added_deletes=row_deltas.added(deletes)), Validation.create(commit.base))
+    commit.row_delta(SnapshotChanges(added_deletes=row_deltas.added_deletes(deletes)), Validation.create(commit.base))
 
 
 def files_of(part: str) -> pa.Array:
@@ -107,7 +107,7 @@ def compacting() -> Callable[[], object]:
 def deleting(where: str, **read: Any) -> Callable[[], object]:
     """Begin a row delta that deletes the matching rows by position, as DELETE does."""
     commit = row_deltas.commit()
-    changes = SnapshotChanges(added_deletes=row_deltas.added(row_deltas.by_position(where)))
+    changes = SnapshotChanges(added_deletes=row_deltas.added_deletes(row_deltas.by_position(where)))
     referenced = pa.array(list(row_deltas.positions_of(where)), pa.string())
     read = {"ignores_deletes": True, **read}
     validation = Validation.create(commit.base, where=bound(where), referenced=referenced, **read)
@@ -119,7 +119,7 @@ def updating(where: str, new: Rows) -> Callable[[], object]:
     commit = row_deltas.commit()
     written = write_rows(commit.writes, rows(*new).to_batches(), "w")
     changes = SnapshotChanges(
-        added_files(written, commit.base), added_deletes=row_deltas.added(row_deltas.by_position(where))
+        added_files(written, commit.base), added_deletes=row_deltas.added_deletes(row_deltas.by_position(where))
     )
     referenced = pa.array(list(row_deltas.positions_of(where)), pa.string())
     validation = Validation.create(commit.base, where=bound(where), referenced=referenced, checks_deletes=True)
@@ -171,7 +171,7 @@ def outcome(ours: str, theirs: str) -> str:
     begin, keeps, new, _ = OURS[ours]
     make = begin()
     THEIRS[theirs][0]()
-    names_theirs = rf"its snapshot {row_deltas.head().id} \(\w+\) (added|removed) .*/data/"
+    names_theirs = rf"its snapshot {row_deltas.head_snapshot().id} \(\w+\) (added|removed) .*/data/"
     try:
         make()
     except lakescan.CommitConflict as error:
@@ -199,13 +199,13 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("table", "ours", "others"), list(cases()), indirect=["table"])
-def test_a_commit_goes_onto_another_or_conflicts_with_it(
+def test_a_commit_is_rebased_onto_another_or_conflicts_with_it(
     ours: str, others: Sequence[str], table: lakescan.Table
 ) -> None:
     conflicts = set(OURS[ours][3])
-    if ours == "delete of a row" and row_deltas.base().format_version > 2:  # a vector for the same file
+    if ours == "delete of a row" and row_deltas.commit_base().format_version > 2:  # a vector for the same file
         conflicts.add("delete by position in a")
-    begun, found = row_deltas.head().id, {}
+    begun, found = row_deltas.head_snapshot().id, {}
     for theirs in others:
         found[theirs] = outcome(ours, theirs)
         row_deltas.roll_back(begun)
@@ -216,7 +216,7 @@ def test_a_commit_goes_onto_another_or_conflicts_with_it(
 
 
 @pytest.mark.parametrize("options", [{}, {"overwrite_mode": "dynamic"}], ids=str)
-def test_rows_that_were_added_meanwhile_stay_in_snapshot_isolation(options: Any, table: lakescan.Table) -> None:
+def test_concurrently_added_rows_stay_in_snapshot_isolation(options: Any, table: lakescan.Table) -> None:
     where = None if options else IN_A
     make = overwriting(where, [(9, "a")], isolation_level="snapshot", **options)
     now().append(rows((7, "a")))
@@ -229,7 +229,7 @@ def test_rows_that_were_added_meanwhile_stay_in_snapshot_isolation(options: Any,
 
 
 def test_an_overwrite_is_checked_from_the_snapshot_that_its_rows_were_made_from(table: lakescan.Table) -> None:
-    read = row_deltas.head().id
+    read = row_deltas.head_snapshot().id
     now().append(rows((7, "b")))
     overwriting(IN_A, [(9, "a")], validate_from_snapshot_id=read)()
     now().append(rows((8, "a")))
@@ -250,7 +250,7 @@ def test_commits_whose_snapshots_expired_cannot_be_checked(table: lakescan.Table
 
 
 @pytest.mark.parametrize("counter", ["added-data-files", "deleted-data-files", "added-delete-files"])
-def test_changes_that_manifests_do_not_name_are_a_conflict(counter: str, table: lakescan.Table) -> None:
+def test_removals_without_manifest_entries_are_a_conflict(counter: str, table: lakescan.Table) -> None:
     """Some writers drop manifests from the list instead of writing entries for the removed files."""
     make = overwriting(IN_A, [(9, "a")])
     now().append(rows((7, "b")))
@@ -279,7 +279,7 @@ def test_the_first_commit_of_another_writer_is_checked_too(local: lakescan.Catal
 
 
 @pytest.mark.parametrize("kind", ["append", "overwrite", "rewrite manifests"])
-def test_a_branch_that_was_removed_is_not_made_again(kind: str, table: lakescan.Table) -> None:
+def test_a_concurrently_removed_branch_is_not_recreated(kind: str, table: lakescan.Table) -> None:
     """A new branch would lack the rows of the removed one."""
     options = WriteOptions.parse({"branch": "dev"})
     target = now()._target(options)
@@ -289,18 +289,18 @@ def test_a_branch_that_was_removed_is_not_made_again(kind: str, table: lakescan.
         "rewrite manifests": target.rewrite_manifests,
     }[kind]
     assert target.scan.snapshot.id is not None
-    with row_deltas.opened()[0].manage_snapshots() as refs:
+    with row_deltas.open_table()[0].manage_snapshots() as refs:
         refs.remove_branch("dev")
     with pytest.raises(lakescan.CommitConflict, match="another writer removed the branch 'dev'"):
         make()
-    assert list(row_deltas.base().metadata.refs) == ["main"]
+    assert list(row_deltas.commit_base().metadata.refs) == ["main"]
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_a_tag_is_not_written_to(when: str, table: lakescan.Table) -> None:
-    tagged, options = row_deltas.head().id, WriteOptions.parse({"branch": "x"})
+    tagged, options = row_deltas.head_snapshot().id, WriteOptions.parse({"branch": "x"})
     target = now()._target(options) if when == "meanwhile" else None
-    with row_deltas.opened()[0].manage_snapshots() as refs:
+    with row_deltas.open_table()[0].manage_snapshots() as refs:
         if target is not None:
             refs.remove_branch("x")
         refs.create_tag(tagged, "x")
@@ -309,7 +309,7 @@ def test_a_tag_is_not_written_to(when: str, table: lakescan.Table) -> None:
         (lakescan.CommitConflict, lakescan.InvalidOption), match=r"removed the branch 'x'|is (now )?a tag"
     ):
         append_rows(target or now()._target(options), as_rows(rows((9, "a"))), options)
-    reference = row_deltas.base().metadata.refs["x"]
+    reference = row_deltas.commit_base().metadata.refs["x"]
     assert (reference.kind, reference.snapshot_id) == ("tag", tagged)
 
 
@@ -320,15 +320,15 @@ def test_the_first_commit_of_another_writer_is_missed_once_it_has_expired(merged
     target = now()._target(NO_OPTIONS)
     assert target.scan.snapshot.id is None
     now().append(rows((1, "a")))
-    first = row_deltas.head().id
+    first = row_deltas.head_snapshot().id
     now().append(rows((2, "b")))
-    row_deltas.opened()[0].maintenance.expire_snapshots().by_id(first).commit()
+    row_deltas.open_table()[0].maintenance.expire_snapshots().by_id(first).commit()
     with pytest.raises(lakescan.CommitConflict, match=r"since the table was empty, .* cannot be checked"):
         overwrite_rows(target, as_rows(rows((9, "a"))), NO_OPTIONS, IN_A)
     assert pairs() == [(1, "a"), (2, "b")]
 
 
-def test_no_data_file_is_written_again(table: lakescan.Table, tmp_path: Path) -> None:
+def test_no_data_file_is_rewritten(table: lakescan.Table, tmp_path: Path) -> None:
     make = overwriting("id = 1", [(1, "z")])
     now().append(rows((7, "b")))
     before = data_files(tmp_path)
@@ -339,16 +339,16 @@ def test_no_data_file_is_written_again(table: lakescan.Table, tmp_path: Path) ->
 # Row deltas on their own
 
 
-def test_the_operation_of_a_row_delta_tells_what_it_changed(table: lakescan.Table) -> None:
+def test_the_operation_of_a_row_delta_describes_its_changes(table: lakescan.Table) -> None:
     delta(row_deltas.by_position("id = 1"))
-    assert row_deltas.head().operation == "delete"
+    assert row_deltas.head_snapshot().operation == "delete"
     updating("id = 4", [(4, "c")])()
-    assert row_deltas.head().operation == "overwrite"
+    assert row_deltas.head_snapshot().operation == "overwrite"
     assert pairs() == [(2, "a"), (3, "a"), (4, "c"), (5, "b"), (6, "b")]
     commit = row_deltas.commit()
     written = write_rows(commit.writes, rows((7, "a")).to_batches(), "w")
     commit.row_delta(SnapshotChanges(added_files(written, commit.base)), Validation.create(commit.base))
-    assert row_deltas.head().operation == "append"
+    assert row_deltas.head_snapshot().operation == "append"
 
 
 def test_a_vector_replaces_the_one_before_and_no_other(local: lakescan.Catalog) -> None:
@@ -358,11 +358,11 @@ def test_a_vector_replaces_the_one_before_and_no_other(local: lakescan.Catalog) 
     [path] = row_deltas.positions_of("id > 0")
     both = row_deltas.vectors_of({path: [0, 1]})
     commit = row_deltas.commit()
-    alone = SnapshotChanges(added_deletes=row_deltas.added(both))
+    alone = SnapshotChanges(added_deletes=row_deltas.added_deletes(both))
     with pytest.raises(lakescan.CommitConflict, match="already has a deletion vector"):
         commit.row_delta(alone, Validation.create(commit.base))
     removed = pa.table({"path": [old["file_path"]], "content_offset": [old["content_offset"]]})
-    replacing = SnapshotChanges(added_deletes=row_deltas.added(both), removed_deletes=removed)
+    replacing = SnapshotChanges(added_deletes=row_deltas.added_deletes(both), removed_deletes=removed)
     commit.row_delta(replacing, Validation.create(commit.base))
     assert pairs() == [(3, "a")]
     assert now().inspect("delete_files").num_rows == 1
@@ -388,17 +388,17 @@ def test_delete_files_that_the_format_version_does_not_have_are_refused(
     assert pairs() == A
 
 
-def test_a_data_file_is_not_removed_and_deleted_from_at_once(table: lakescan.Table) -> None:
+def test_a_commit_cannot_remove_a_data_file_and_delete_its_rows(table: lakescan.Table) -> None:
     deletes = row_deltas.by_position("id = 1")
     commit = row_deltas.commit()
     both = SnapshotChanges(
-        removed=pa.array(list(row_deltas.positions_of("id = 1"))), added_deletes=row_deltas.added(deletes)
+        removed=pa.array(list(row_deltas.positions_of("id = 1"))), added_deletes=row_deltas.added_deletes(deletes)
     )
     with pytest.raises(lakescan.CommitConflict, match="would be removed, but delete files to add refer to it"):
         commit.row_delta(both, Validation.create(commit.base, referenced=both.removed))
 
 
-def test_a_delete_that_wrote_rows_again_moved_them(table: lakescan.Table) -> None:
+def test_a_copy_on_write_delete_counts_as_moving_rows(table: lakescan.Table) -> None:
     """Some writers use the operation `delete` for copy-on-write deletes, as if no row of the removed files remained."""
     make = deleting("id = 1", isolation="snapshot")
     commit = row_deltas.commit()
@@ -435,9 +435,9 @@ def test_a_compaction_after_equality_deletes_keeps_the_age_of_its_rows(table: la
     assert pairs() == sorted([(1, "a"), (2, "a"), (3, "a"), *B])
 
 
-def test_rows_that_equality_deletes_of_one_spec_delete_are_not_moved_to_another_spec(table: lakescan.Table) -> None:
+def test_rows_deleted_by_equality_deletes_of_one_spec_are_not_moved_to_another(table: lakescan.Table) -> None:
     """The deletes apply only to files of their own spec. In the new spec, the deleted rows would return."""
-    with row_deltas.opened()[0].update_spec() as spec:
+    with row_deltas.open_table()[0].update_spec() as spec:
         spec.remove_field("part")
     make = compacting()
     delta(row_deltas.equality_deletes([2], "a"))
@@ -448,17 +448,19 @@ def test_rows_that_equality_deletes_of_one_spec_delete_are_not_moved_to_another_
     assert pairs() == [row for row in [*A, *B] if row[0] != 2]
 
 
-def test_rows_that_move_to_another_spec_meet_no_equality_deletes_of_its_partitions(local: lakescan.Catalog) -> None:
+def test_rows_moved_to_another_spec_escape_equality_deletes_of_its_partitions(local: lakescan.Catalog) -> None:
     """Deletes of all partitions let the moved rows keep their sequence number, so other deletes would apply, too."""
     maker("iceberg", local)(partition_by=())
     now().append(rows(*A[:2]))
     now().append(rows(A[2]))
-    with row_deltas.opened()[0].update_spec() as spec:
+    with row_deltas.open_table()[0].update_spec() as spec:
         spec.add_identity("part")
     make = compacting()
     delta(row_deltas.equality_deletes([2]))
     commit = row_deltas.commit()
-    in_partition = row_deltas.added(row_deltas.equality_deletes([1], "a"), row_deltas.base().metadata.default_spec_id)
+    in_partition = row_deltas.added_deletes(
+        row_deltas.equality_deletes([1], "a"), row_deltas.commit_base().metadata.default_spec_id
+    )
     commit.row_delta(SnapshotChanges(added_deletes=in_partition), Validation.create(commit.base))
     assert pairs() == [(1, "a"), (3, "a")]
     with pytest.raises(lakescan.CommitConflict, match="rewrites rows in another spec"):

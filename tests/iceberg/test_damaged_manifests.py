@@ -99,7 +99,7 @@ def set_rows(**members: Any) -> Callable[[list[Any]], None]:
     return change
 
 
-def test_what_is_whole_is_read(table: Table) -> None:
+def test_undamaged_manifests_are_read(table: Table) -> None:
     assert table.count() == 6
     table.delete("positions")
     assert table.count() == 5
@@ -110,7 +110,7 @@ def test_what_is_whole_is_read(table: Table) -> None:
 
 
 @pytest.mark.parametrize("ids", [None, []])
-def test_an_equality_delete_says_what_it_compares(table: Table, ids: list[int] | None) -> None:
+def test_an_equality_delete_must_have_equality_ids(table: Table, ids: list[int] | None) -> None:
     manifest = table.delete("equality")
     rewrite_avro(manifest, set_file(equality_ids=ids))
     table.is_refused("no equality_ids", manifest)
@@ -129,14 +129,14 @@ def test_an_equality_delete_says_what_it_compares(table: Table, ids: list[int] |
         ({"content_size_in_bytes": 0}, "no content_offset and content_size_in_bytes"),
     ],
 )
-def test_a_deletion_vector_says_where_it_is_and_what_for(table: Table, members: Any, problem: str) -> None:
+def test_a_deletion_vector_must_have_an_offset_and_a_data_file(table: Table, members: Any, problem: str) -> None:
     manifest = table.delete("vector")
     rewrite_avro(manifest, set_file(**members))
     table.is_refused(problem, manifest)
 
 
 @pytest.mark.parametrize("size", [2**47, 2**62, 2**63 - 1, -1])
-def test_a_size_that_no_file_can_have_says_nothing(table: Table, size: int) -> None:
+def test_an_impossible_file_size_is_ignored(table: Table, size: int) -> None:
     for manifest in (table.data, table.delete("positions"), table.delete("equality")):
         rewrite_avro(manifest, set_file(file_size_in_bytes=size))
     plan = lakescan.table(table.metadata).scan().plan()
@@ -146,7 +146,7 @@ def test_a_size_that_no_file_can_have_says_nothing(table: Table, size: int) -> N
 
 
 @pytest.mark.parametrize("content", [7, -1, 2])
-def test_a_manifest_is_of_data_or_of_deletes(table: Table, content: int) -> None:
+def test_the_content_of_a_manifest_is_data_or_deletes(table: Table, content: int) -> None:
     table.delete("positions")
     rewrite_avro(table.list, set_rows(content=content))
     table.is_refused(f"has content {content}", table.list)
@@ -171,31 +171,31 @@ def test_data_is_not_read_as_deletes(table: Table, header: str) -> None:
 
 
 @pytest.mark.parametrize("content", [1, 2, 7, -1])
-def test_files_of_a_manifest_of_data_are_data(table: Table, content: int) -> None:
+def test_files_of_a_data_manifest_are_data_files(table: Table, content: int) -> None:
     rewrite_avro(table.data, set_file(content=content))
     table.is_refused("content of a delete file", table.data)
 
 
 @pytest.mark.parametrize("content", [0, 7, -1])
-def test_files_of_a_manifest_of_deletes_are_deletes(table: Table, content: int) -> None:
+def test_files_of_a_delete_manifest_are_delete_files(table: Table, content: int) -> None:
     manifest = table.delete("positions")
     rewrite_avro(manifest, set_file(content=content))
     table.is_refused("content of a data file", manifest)
 
 
 @pytest.mark.parametrize("status", [3, 7, -1])
-def test_an_entry_exists_was_added_or_was_deleted(table: Table, status: int) -> None:
+def test_an_entry_has_one_of_three_statuses(table: Table, status: int) -> None:
     rewrite_avro(table.data, set_rows(status=status))
     table.is_refused(f"status {status}", table.data)
 
 
 @pytest.mark.parametrize("count", [-1, 2**45])
-def test_a_file_has_a_number_of_records_that_files_can_have(table: Table, count: int) -> None:
+def test_an_impossible_record_count_is_refused(table: Table, count: int) -> None:
     rewrite_avro(table.data, set_file(record_count=count))
     table.is_refused("record_count", table.data)
 
 
-def test_a_manifest_has_the_entries_that_its_list_counts(table: Table) -> None:
+def test_a_manifest_must_have_the_entries_counted_in_the_list(table: Table) -> None:
     rewrite_avro(table.data, lambda entries: entries.pop())
     table.is_refused("1 entries of added or existing files, but its manifest list counts 2", table.data)
 
@@ -205,19 +205,19 @@ def test_a_manifest_that_was_cut_where_a_block_ends_is_noticed(table: Table) -> 
     table.is_refused("0 entries", table.data)
 
 
-def test_an_entry_that_turns_into_a_deleted_one_is_noticed(table: Table) -> None:
+def test_an_entry_changed_to_deleted_is_noticed(table: Table) -> None:
     rewrite_avro(table.data, lambda entries: entries[0].update(status=2))
     table.is_refused("1 entries of added or existing files", table.data)
 
 
-def test_without_counts_the_length_tells_that_a_manifest_was_cut(table: Table) -> None:
+def test_without_counts_the_length_shows_that_a_manifest_was_cut(table: Table) -> None:
     written = json.dumps(_without_counts(table.list))
     assert "added_files_count" not in written
     cut_after_header(table.data)
     table.is_refused("it was truncated", table.data)
 
 
-def test_entries_that_the_list_does_not_count_are_read(table: Table) -> None:
+def test_entries_not_counted_in_the_list_are_read(table: Table) -> None:
     """Some tables were edited by tools that did not update the manifest list. The reference reads them."""
     rewrite_avro(table.list, set_rows(added_files_count=1, manifest_length=1))
     assert table.count() == 6
@@ -240,35 +240,35 @@ def test_a_file_may_be_deleted_and_added_again_in_one_manifest(table: Table) -> 
     assert table.count() == 6
 
 
-def test_counts_of_nothing_do_not_hide_a_manifest(table: Table) -> None:
+def test_zero_counts_do_not_hide_a_manifest(table: Table) -> None:
     rewrite_avro(table.list, set_rows(added_files_count=0, existing_files_count=0))
     assert table.count() == 6
 
 
-def test_counts_are_not_negative(table: Table) -> None:
+def test_negative_counts_are_refused(table: Table) -> None:
     rewrite_avro(table.list, set_rows(added_files_count=-1))
     table.is_refused("-1 for added_files_count", table.list)
 
 
-def test_a_manifest_is_listed_once(table: Table) -> None:
+def test_a_manifest_listed_twice_is_refused(table: Table) -> None:
     rewrite_avro(table.list, lambda rows: rows.extend(rows))
     table.is_refused(r"m0\.avro more than once", table.list)
 
 
-def test_a_list_and_a_header_name_one_partition_spec(table: Table) -> None:
+def test_a_manifest_and_its_list_entry_must_have_the_same_partition_spec(table: Table) -> None:
     rewrite_avro(table.list, set_rows(partition_spec_id=0))
     table.is_refused("header has the partition spec '1', but its manifest list records 0", table.data)
     rewrite_avro(table.data, partition_spec_id=None)
     lakescan.table(table.metadata).scan().plan()
 
 
-def test_a_partition_spec_is_one_of_the_tables(table: Table) -> None:
+def test_a_partition_spec_must_exist_in_the_table(table: Table) -> None:
     rewrite_avro(table.list, set_rows(partition_spec_id=77))
     table.is_refused("partition spec 77", table.data)
 
 
 @pytest.mark.parametrize("name", ["total_data_files", "added_data_files", "total_delete_files"])
-def test_a_list_without_a_manifest_is_of_a_snapshot_without_a_file(table: Table, name: str) -> None:
+def test_an_empty_list_is_accepted_only_for_an_empty_snapshot(table: Table, name: str) -> None:
     cut_after_header(table.list)
     assert table.count() == 0
     table.summarize(**{name: "0"})
@@ -277,7 +277,7 @@ def test_a_list_without_a_manifest_is_of_a_snapshot_without_a_file(table: Table,
     table.is_refused("lists no manifest", table.list)
 
 
-def test_a_list_that_lost_manifests_is_told_by_totals_that_follow_from_the_parents(table: Table) -> None:
+def test_lost_manifests_are_noticed_by_totals_that_follow_from_the_parent(table: Table) -> None:
     table.summarize(total_data_files="2", total_delete_files="0", added_data_files="2")
     table.delete("positions")
     table.summarize(total_data_files="2", total_delete_files="1", added_delete_files="1")
@@ -286,13 +286,13 @@ def test_a_list_that_lost_manifests_is_told_by_totals_that_follow_from_the_paren
     table.is_refused("have 0 live files, but the summary .* total-delete-files=1", table.list)
 
 
-def test_manifests_that_have_the_files_of_the_totals_are_all_there(table: Table) -> None:
+def test_manifests_with_the_total_number_of_files_are_complete(table: Table) -> None:
     table.summarize(total_data_files="2", added_data_files="2")
     rewrite_avro(table.list, set_rows(added_files_count=1))
     assert table.count() == 6
 
 
-def test_totals_that_do_not_follow_are_not_believed(table: Table) -> None:
+def test_totals_that_do_not_follow_from_the_parent_are_ignored(table: Table) -> None:
     """Writers add changes to the previous snapshot's totals, so an error in a total stays."""
     table.summarize(total_data_files="9", added_data_files="2")
     assert table.count() == 6
@@ -301,17 +301,17 @@ def test_totals_that_do_not_follow_are_not_believed(table: Table) -> None:
     assert table.count() == 5
 
 
-def test_a_list_in_a_manifests_place_is_none(table: Table) -> None:
+def test_a_manifest_list_is_not_read_as_a_manifest(table: Table) -> None:
     table.data.write_bytes(table.list.read_bytes())
     table.is_refused("not a manifest", table.data)
 
 
-def test_a_manifest_in_a_lists_place_is_none(table: Table) -> None:
+def test_a_manifest_is_not_read_as_a_manifest_list(table: Table) -> None:
     table.list.write_bytes(table.data.read_bytes())
     table.is_refused("not a manifest list", table.list)
 
 
-def test_where_deletes_count_a_file_that_was_there_before_says_how_old_it_is(table: Table) -> None:
+def test_an_existing_file_must_have_a_sequence_number_if_deletes_apply(table: Table) -> None:
     rewrite_avro(table.data, set_rows(status=0))
     rewrite_avro(table.list, set_rows(added_files_count=0, existing_files_count=2))
     assert table.count() == 6
@@ -332,7 +332,7 @@ def test_files_differ_by_partitions_whose_source_no_schema_has(tmp_path: Path) -
     assert table.count() == 5
 
 
-def test_a_fault_of_storage_is_not_taken_for_damage(table: Table, tmp_path: Path) -> None:
+def test_a_storage_error_is_not_reported_as_damage(table: Table, tmp_path: Path) -> None:
     table.data.unlink()
     with pytest.raises(lakescan.MissingFile, match=r"m0\.avro"):
         table.count()

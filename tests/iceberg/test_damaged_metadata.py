@@ -97,12 +97,12 @@ def first(node: dict[str, Any]) -> dict[str, Any]:
         (lambda n: n["partition-specs"][0]["fields"].append(SPEC), "another field of its partition spec"),
     ],
 )
-def test_what_leaves_the_state_of_the_table_open_is_refused(change: Any, problem: str) -> None:
+def test_metadata_with_an_ambiguous_state_is_refused(change: Any, problem: str) -> None:
     with pytest.raises(CorruptMetadata, match=rf"^there\.metadata\.json .*{problem}"):
         parse(changed(change))
 
 
-def test_a_table_without_a_current_snapshot_may_have_others() -> None:
+def test_a_table_without_a_current_snapshot_may_have_other_snapshots() -> None:
     """Writers that remove the branch main empty the log; other branches and staged snapshots stay."""
     node = changed(lambda n: (n.pop("current-snapshot-id"), n["refs"].pop("main"), n.update({"snapshot-log": []})))
     assert parse(node).current_snapshot_id is None
@@ -139,7 +139,7 @@ def test_a_table_without_a_current_snapshot_may_have_others() -> None:
         (lambda n: n.update({"sort-orders": [{"order-id": 0}]}), r"sort-orders\[0\] lacks"),
     ],
 )
-def test_a_member_of_another_type_is_told_with_its_place(change: Any, problem: str) -> None:
+def test_a_member_of_a_wrong_type_is_reported_with_its_path(change: Any, problem: str) -> None:
     with pytest.raises(CorruptMetadata, match=rf"^there\.metadata\.json.*{problem}.*\. Restore"):
         parse(changed(change))
 
@@ -170,7 +170,7 @@ def test_defaults_of_nanoseconds_are_exact(kind: str, text: str, nanoseconds: in
         b"",
     ],
 )
-def test_what_is_not_json_is_told_in_one_line(text: bytes) -> None:
+def test_invalid_json_is_reported_in_one_line(text: bytes) -> None:
     with pytest.raises(CorruptMetadata, match=r"^there: .*") as raised:
         parse_metadata(text, "there")
     assert len(str(raised.value)) < 600
@@ -199,7 +199,7 @@ def opened(node: dict[str, Any]) -> IcebergTable:
 
 
 @pytest.mark.parametrize("log", [[None], [{}], {"a": 1}, [{"snapshot-id": "x", "timestamp-ms": 1}]])
-def test_a_damaged_snapshot_log_fails_only_what_needs_it(log: Any) -> None:
+def test_a_damaged_snapshot_log_fails_only_operations_that_need_it(log: Any) -> None:
     table = opened(changed(lambda n: n.update({"snapshot-log": log})))
     assert table.snapshot(SnapshotSelector()).id == 3
     assert table.history()["snapshot_id"].to_pylist() == [1, 2, 3]
@@ -220,7 +220,7 @@ def test_without_a_snapshot_log_only_a_table_with_a_current_snapshot_has_a_histo
     assert rows.equals(table.history().select(rows.column_names))
 
 
-def test_a_damaged_metadata_log_fails_only_what_needs_it() -> None:
+def test_a_damaged_metadata_log_fails_only_operations_that_need_it() -> None:
     """Orphan files are files that no log names. An unreadable log must not count as an empty one."""
     table = opened(changed(lambda n: n.update({"metadata-log": [{}]})))
     assert table.snapshot(SnapshotSelector()).id == 3
@@ -228,7 +228,7 @@ def test_a_damaged_metadata_log_fails_only_what_needs_it() -> None:
         table.metadata_table("metadata_log_entries", table.snapshot(SnapshotSelector()))
 
 
-def test_a_snapshot_whose_schema_is_not_there_is_read_only_with_the_tables() -> None:
+def test_a_snapshot_whose_schema_is_missing_needs_the_current_schema() -> None:
     table = opened(changed(lambda n: n["snapshots"][2].update({"schema-id": 9})))
     assert table.snapshot(SnapshotSelector()).schema.names == ["x", "d"]
     with pytest.raises(CorruptMetadata, match=r"there\.metadata\.json: snapshot 3 has schema 9"):
@@ -238,14 +238,14 @@ def test_a_snapshot_whose_schema_is_not_there_is_read_only_with_the_tables() -> 
 @pytest.mark.parametrize(
     "mapping", ["", "{}", "[1]", '[{"names":[1]}]', '[{"field-id":"x","names":["a"]}]', "[" * 10**5]
 )
-def test_a_damaged_name_mapping_is_told(mapping: str) -> None:
+def test_a_damaged_name_mapping_is_reported(mapping: str) -> None:
     table = opened(changed(lambda n: n.update({"properties": {"schema.name-mapping.default": mapping}})))
     with pytest.raises(CorruptMetadata, match=r"there\.metadata\.json: .*schema\.name-mapping\.default"):
         table.matching(table.snapshot(SnapshotSelector()))
 
 
 @pytest.mark.parametrize("parents", [(3, 1, 2), (1, 2, 3)])
-def test_snapshots_that_come_from_themselves_have_no_order(parents: tuple[int, ...]) -> None:
+def test_snapshots_that_are_their_own_ancestors_are_refused(parents: tuple[int, ...]) -> None:
     def circle(node: dict[str, Any]) -> None:
         for each, parent in zip(node["snapshots"], parents, strict=True):
             each["parent-snapshot-id"] = parent
@@ -281,7 +281,7 @@ VALUES = st.sampled_from(
 
 @settings(max_examples=300)
 @given(where=st.sampled_from(spots(WHOLE)), value=VALUES, drop=st.booleans())
-def test_any_change_of_any_member_gives_metadata_or_an_error_of_ours(where: Any, value: Any, drop: bool) -> None:
+def test_any_change_of_any_member_gives_metadata_or_a_lakescan_error(where: Any, value: Any, drop: bool) -> None:
     node = copy.deepcopy(WHOLE)
     parent = node
     for key in where[:-1]:

@@ -107,7 +107,7 @@ def test_a_vector_applies_to_its_file_and_supersedes_position_deletes_there() ->
     assert matched(data, [positions("d", 2), vector("v", 3, of="a")]) == {"a": ["v"], "b": ["d"]}
 
 
-def test_a_delete_whose_data_file_is_gone_applies_to_nothing() -> None:
+def test_a_delete_of_a_removed_data_file_applies_to_nothing() -> None:
     assert matched([row("a", 1)], [vector("v", 3, of="gone"), positions("d", 2, referenced_data_file="gone")]) == {
         "a": []
     }
@@ -134,7 +134,7 @@ def test_equality_deletes_of_an_unpartitioned_spec_apply_everywhere() -> None:
         st.tuples(st.integers(0, 4), st.sampled_from("xyz"), st.integers(0, 1), st.integers(1, 2)), max_size=8
     ),
 )
-def test_matching_all_at_once_gives_what_the_rules_give_pair_by_pair(data: list[Any], deletes: list[Any]) -> None:
+def test_bulk_matching_equals_the_rules_applied_pair_by_pair(data: list[Any], deletes: list[Any]) -> None:
     files = [row(f"f{n}", seq, partition=p, spec=s) for n, (seq, p, s) in enumerate(data)]
     index = [row(f"d{n}", seq, partition=p, spec=s, content=c) for n, (seq, p, s, c) in enumerate(deletes)]
 

@@ -77,7 +77,7 @@ def test_a_vector_in_another_spelling_applies(table: Any, spelling: str) -> None
     assert scan.plan().report.metrics.respelled_delete_files == 1
 
 
-def test_relocation_makes_names_of_other_hosts_the_same_place(table: Any) -> None:
+def test_relocation_maps_names_of_other_hosts_to_the_same_location(table: Any) -> None:
     folder = table.location().removeprefix("file://")
     location = with_positions(table, [(f"hdfs://host:20500/old{first_file(table).removeprefix(folder)}", 2)])
     assert len(numbers(lakescan.table(location).scan())) == 10
@@ -90,7 +90,7 @@ def test_relocation_makes_names_of_other_hosts_the_same_place(table: Any) -> Non
     ]
 
 
-def test_a_delete_that_names_nothing_is_counted(table: Any) -> None:
+def test_a_delete_of_an_unknown_file_is_counted(table: Any) -> None:
     location = with_positions(table, [("/gone.parquet", 0)], referenced_data_file="/gone.parquet")
     scan = lakescan.table(location).scan()
     assert len(numbers(scan)) == 10
@@ -99,7 +99,7 @@ def test_a_delete_that_names_nothing_is_counted(table: Any) -> None:
     assert scan.where("n < 5").plan().report.metrics.dangling_delete_files == 0
 
 
-def test_rows_that_name_nothing_are_counted_in_the_explanation(table: Any) -> None:
+def test_delete_rows_of_unknown_files_are_counted_in_the_explanation(table: Any) -> None:
     location = with_positions(table, [(f"file://{first_file(table)}", 0), ("/gone.parquet", 0), ("/gone.parquet", 1)])
     assert "2 rows refer to no data file of the table" in lakescan.table(location).scan().explain()
 
@@ -128,7 +128,7 @@ def test_a_file_that_is_listed_twice_loses_its_deleted_rows_twice(table: Any) ->
         assert scan.count() == 13
 
 
-def test_of_two_names_of_a_place_a_delete_means_the_one_that_it_has(table: Any) -> None:
+def test_a_delete_applies_to_the_exactly_named_file_of_two_at_one_location(table: Any) -> None:
     plain = first_file(table)
     also_listed_as(table, plain)
     for more in ({}, {"referenced_data_file": plain}):
@@ -136,7 +136,7 @@ def test_of_two_names_of_a_place_a_delete_means_the_one_that_it_has(table: Any) 
         assert numbers(scan) == [0, 1, 1, 2, 2, 3, 3, 4, 4, 10, 11, 12, 13, 14]
 
 
-def test_a_delete_that_may_mean_one_of_two_is_refused(table: Any) -> None:
+def test_an_ambiguous_delete_is_refused(table: Any) -> None:
     plain = first_file(table)
     also_listed_as(table, plain)
     for more in ({}, {"referenced_data_file": f"file:{plain}"}):
@@ -144,7 +144,7 @@ def test_a_delete_that_may_mean_one_of_two_is_refused(table: Any) -> None:
             lakescan.table(with_positions(table, [(f"file:{plain}", 0)], **more)).scan().to_arrow()
 
 
-def test_two_names_of_a_place_that_are_planned_apart_are_refused(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_names_of_one_location_in_separate_plans_are_refused(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     also_listed_as(table, first_file(table))
     monkeypatch.setattr("lakescan.iceberg.scan.snapshot_scan._NAMED_TOGETHER", 1)
     monkeypatch.setattr("lakescan.iceberg.manifests.manifest_reader._BATCH_MANIFESTS", 1)
@@ -152,7 +152,7 @@ def test_two_names_of_a_place_that_are_planned_apart_are_refused(table: Any, mon
         lakescan.table(with_positions(table, [("/gone.parquet", 0)])).scan().to_arrow()
 
 
-def test_changes_are_found_in_another_spelling(table: Any) -> None:
+def test_changes_are_found_with_another_spelling(table: Any) -> None:
     known = table.current_snapshot().snapshot_id
     location = with_positions(table, [(f"file:{first_file(table)}", 4)])
     scan = lakescan.table(location).changes(known)
@@ -163,7 +163,7 @@ names = st.sampled_from(["/t/a", "file:/t/a", "/t//a", "s3://b/x", "s3a://b/x", 
 
 
 @given(st.lists(names, min_size=1, max_size=4), names, st.sampled_from(["referenced", "bounds", "vector", "several"]))
-def test_the_index_finds_what_the_rule_says(files: list[str], name: str, how: str) -> None:
+def test_the_index_follows_the_rule_for_names(files: list[str], name: str, how: str) -> None:
     """Files with exactly that name; else files at the same path with one name. Several names exclude none."""
     places = LocationMatcher(home="hdfs://h/t")
     where = {each: places.canonicalize(pa.array([each]))[0].as_py() for each in {*files, name}}
@@ -189,9 +189,7 @@ def test_the_index_finds_what_the_rule_says(files: list[str], name: str, how: st
 
 
 @given(st.dictionaries(names, st.integers(0, 50), max_size=5), st.lists(names, min_size=1, max_size=3, unique=True))
-def test_positions_are_those_of_the_name_and_of_other_names_of_the_place(
-    deleted: dict[str, int], files: list[str]
-) -> None:
+def test_positions_of_all_names_of_a_location_are_combined(deleted: dict[str, int], files: list[str]) -> None:
     places = LocationMatcher()
     where = {each: places.canonicalize(pa.array([each]))[0].as_py() for each in {*files, *deleted}}
     found = PositionsByFile({n: bitmap_of(pa.array([p]).to_numpy()) for n, p in deleted.items()}, places)

@@ -32,7 +32,7 @@ def key(row: tuple[int | None, float | None]) -> tuple[Any, Any]:
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(rows=st.lists(KEYS, max_size=12), deletes=st.lists(st.tuples(KEYS, st.integers(1, 5)), max_size=12))
-def test_the_map_knows_the_newest_delete_of_every_key(rows: list[Any], deletes: list[Any]) -> None:
+def test_the_map_has_the_newest_delete_of_every_key(rows: list[Any], deletes: list[Any]) -> None:
     def columns(values: list[Any]) -> list[pa.Array]:
         return [pa.array([v[0] for v in values], pa.int64()), pa.array([v[1] for v in values], pa.float64())]
 
@@ -81,7 +81,7 @@ def ids(table: Any) -> list[Any]:
     return sorted(lakescan.table(table.metadata_location).scan().to_arrow()["id"].to_pylist(), key=str)
 
 
-def test_rows_with_a_deleted_key_are_gone(table: Any) -> None:
+def test_rows_with_a_deleted_key_are_removed(table: Any) -> None:
     table.append(rows([1, 2, 3, 4], ["a", "b", "c", None]))
     assert ids(committed(table, by(pa.table({"id": pa.array([2, 9], pa.int32())}), id=1))) == [1, 3, 4]
     assert ids(committed(table, by(pa.table({"name": ["a"]}), name=2))) == [2, 3, 4]
@@ -93,7 +93,7 @@ def test_a_null_key_deletes_null(table: Any) -> None:
 
 
 @pytest.mark.parametrize(("compared", "left"), [({"u": 2}, []), ({"id": 1, "u": 2}, [1, 3])])
-def test_columns_of_unknown_type_have_null_for_a_key(tmp_path: Path, compared: dict[str, int], left: list[int]) -> None:
+def test_the_key_of_an_unknown_typed_column_is_null(tmp_path: Path, compared: dict[str, int], left: list[int]) -> None:
     kinds = {"id": "long", "u": "unknown"}
     fields = [{"id": n, "name": name, "required": False, "type": kinds[name]} for n, name in enumerate(kinds, 1)]
     written = local(write_table(tmp_path / "t", fields, [pa.table({"id": [1, 2, 3]})]))
@@ -175,7 +175,7 @@ def test_a_delete_file_without_its_column_is_refused(table: Any) -> None:
         ids(committed(table, broken))
 
 
-def test_deletes_of_a_partition_do_not_reach_others(tmp_path: Path) -> None:
+def test_deletes_of_a_partition_do_not_apply_to_others(tmp_path: Path) -> None:
     from pyiceberg.transforms import IdentityTransform
 
     catalog = local_catalog(tmp_path)
@@ -192,7 +192,7 @@ def test_deletes_of_a_partition_do_not_reach_others(tmp_path: Path) -> None:
     assert sorted(zip(found["id"].to_pylist(), found["name"].to_pylist(), strict=True)) == [(1, "b"), (2, "a")]
 
 
-def test_deletes_of_an_older_spec_reach_only_files_of_that_spec(table: Any) -> None:
+def test_deletes_of_an_older_spec_apply_only_to_files_of_that_spec(table: Any) -> None:
     """A global delete applies to every spec. A partition's delete does not apply to files of a later spec."""
     from pyiceberg.transforms import IdentityTransform
 
@@ -225,7 +225,7 @@ def test_deletes_that_cannot_touch_a_file_are_not_planned_for_it(table: Any) -> 
     assert sorted(lakescan.table(location).scan().to_arrow()["id"].to_pylist()) == [1, 2, 9]
 
 
-def test_keys_that_groups_share_are_decoded_once_a_process(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_keys_of_groups_are_decoded_once_per_process(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from lakescan.reading.deletes import equality_deletes as equality
 
     table.append(rows([1, 2], ["a", "b"]))
@@ -244,7 +244,7 @@ def test_keys_that_groups_share_are_decoded_once_a_process(table: Any, monkeypat
     assert len(opened) == (1 if kept else 3)
 
 
-def test_keys_deleted_again_take_no_more_room(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_deleted_repeatedly_take_no_more_memory(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many commits that delete the same keys take one piece."""
     from lakescan.reading.deletes import equality_deletes as equality
 
@@ -260,7 +260,7 @@ def test_keys_deleted_again_take_no_more_room(table: Any, monkeypatch: pytest.Mo
     assert made[0] <= 4
 
 
-def test_wide_keys_are_held_by_bytes(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_wide_keys_is_limited_by_bytes(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few long keys take as many pieces as many short keys."""
     from lakescan.reading.deletes import equality_deletes as equality
 
@@ -283,7 +283,7 @@ def test_wide_keys_are_held_by_bytes(table: Any, monkeypatch: pytest.MonkeyPatch
     assert max(sizes) < 2 * 4500
 
 
-def test_deletes_of_rows_that_the_filter_drops_are_left_out_of_reading_alone(table: Any) -> None:
+def test_deletes_of_filtered_rows_are_skipped_only_while_reading(table: Any) -> None:
     table.append(rows([1, 2, 8, 9, None], ["a", "b", "y", "z", "n"]))
 
     def bounded(path: str) -> DeleteFile:
@@ -312,7 +312,7 @@ def test_deletes_of_rows_that_the_filter_drops_are_left_out_of_reading_alone(tab
     assert (scan.where("id > 5").min("id"), scan.where("id > 5").max("id")) == (9, 9)
 
 
-def test_plans_report_the_deletes_that_the_filter_rules_out(table: Any) -> None:
+def test_plans_report_the_deletes_that_the_filter_excludes(table: Any) -> None:
     """The deletes have the keys 0 to 9, 30 to 39 and 60 to 69."""
     table.append(rows(list(range(100)), ["a"] * 100))
 

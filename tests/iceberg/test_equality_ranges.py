@@ -84,11 +84,11 @@ NAN = float("nan")
         ([(1, 1.0)], [(1, 9.0)], [1, 2], False),
     ],
 )
-def test_ranges_and_nulls_rule_out(data: list[Row], deletes: list[Row], ids: list[int], expected: bool) -> None:
+def test_ranges_and_nulls_exclude_deletes(data: list[Row], deletes: list[Row], ids: list[int], expected: bool) -> None:
     assert may_share(data, deletes, ids) is expected
 
 
-def test_what_is_not_recorded_rules_nothing_out() -> None:
+def test_missing_statistics_exclude_no_delete() -> None:
     assert may_share([(1, 0.0)], [(6, 0.0)], [1], counts=False)
     assert may_share([(1, 0.0)], [(6, 0.0)], [1], ranges=False)
     assert may_share([(1, 0.0)], [(6, 0.0)], [1], counts=False, ranges=False)
@@ -101,7 +101,7 @@ ROWS = st.lists(ROW, min_size=1, max_size=4)
 @pytest.mark.slow
 @settings(max_examples=300)
 @given(data=ROWS, deletes=ROWS, ids=st.sampled_from([[1], [2], [1, 2]]), counts=st.booleans(), ranges=st.booleans())
-def test_a_delete_that_matches_a_row_is_never_ruled_out(
+def test_a_matching_delete_is_never_excluded(
     data: list[Row], deletes: list[Row], ids: list[int], counts: bool, ranges: bool
 ) -> None:
     def key(row: Row) -> tuple[Any, ...]:
@@ -120,7 +120,7 @@ def test_a_delete_that_matches_a_row_is_never_ruled_out(
     at_once=st.sampled_from([3, 1 << 18]),
     seed=st.randoms(use_true_random=False),
 )
-def test_blocks_of_deletes_rule_out_what_rules_out_each_of_them(
+def test_blocks_of_deletes_are_excluded_if_each_delete_is(
     data: list[list[Row]], deletes: list[list[Row]], ids: list[int], most: int, at_once: int, seed: Any
 ) -> None:
     ours = pa.concat_tables([files(recorded(rows), rows=len(rows), ids=[]) for rows in data])

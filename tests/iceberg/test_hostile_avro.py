@@ -61,7 +61,7 @@ def test_a_schema_that_leads_a_decoder_astray_is_refused_before_decoding(schema:
         open_container(avro_file(schema, 1, b"\x00" * 64), "m.avro")
 
 
-def test_types_that_are_used_again_by_name_are_read() -> None:
+def test_types_referenced_by_name_are_read() -> None:
     schema = record(field("x", ["null", HALF], 1), field("y", ["null", "half"], 2))
     file = open_container(avro_file(schema, 1, b"\x02" + b"a" * 8 + b"\x02" + b"b" * 8), "m")
     for fast in (True, False):
@@ -90,7 +90,7 @@ def test_a_number_has_at_most_ten_bytes() -> None:
         open_container(b"Obj\x01" + b"\xff" * 1_000_000, "m.avro")
 
 
-def test_a_header_has_no_more_entries_than_headers_have() -> None:
+def test_a_header_with_too_many_entries_is_refused() -> None:
     with pytest.raises(CorruptMetadata, match="header claims"):
         open_container(b"Obj\x01" + avro_number(2**40) + bytes(1000), "m.avro")
 
@@ -122,7 +122,7 @@ def test_every_codec_of_the_specification_is_read_by_both_decoders(codec: str) -
 
 
 @pytest.mark.parametrize("codec", ["deflate", "snappy", "zstandard", "bzip2", "xz"])
-def test_what_unpacks_to_more_than_the_limit_is_refused(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_that_unpack_to_more_than_the_limit_are_refused(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "AVRO_BLOCK", 1000)
     data = avro_file(LONGS, 1000, PACKED[codec](b"\x02" * 1000), codec)
     assert open_container(data, "m.avro").rows == 1000
@@ -154,7 +154,7 @@ WRITTEN = {
 
 @settings(max_examples=150)
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), many=st.booleans())
-def test_one_bit_of_a_file_gives_rows_or_an_error_of_ours(place: float, bit: int, many: bool) -> None:
+def test_a_flipped_bit_gives_rows_or_a_lakescan_error(place: float, bit: int, many: bool) -> None:
     out = io.BytesIO()
     fastavro.writer(out, WRITTEN, [{"x": n, "y": [{"k": n}] * (n % 3)} for n in range(40)], codec="deflate")
     data = bytearray(out.getvalue())

@@ -46,7 +46,7 @@ def planned_by_pyiceberg(table: lakescan.Table, condition: str = "true", version
 
 @settings(max_examples=12, deadline=None)
 @given(steps=st.lists(st.sampled_from(_STEPS), max_size=10))
-def test_any_history_read_step_by_step_is_what_the_metadata_says(
+def test_any_history_read_step_by_step_equals_the_whole_metadata(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]
 ) -> None:
     folder = tmp_path_factory.mktemp("lake")
@@ -81,7 +81,7 @@ def test_any_history_read_step_by_step_is_what_the_metadata_says(
                 assert found == planned(table)
 
 
-def test_of_a_snapshot_that_adds_a_manifest_only_that_is_read(tmp_path: Path) -> None:
+def test_only_the_added_manifest_of_a_new_snapshot_is_read(tmp_path: Path) -> None:
     made = local_catalog(tmp_path).create_table("n.t", pa.schema({"n": pa.int64()}))
     for number in range(3):
         made.append(pa.table({"n": [number]}))
@@ -105,7 +105,7 @@ def parsed(snapshots: list[dict[str, Any]]) -> TableMetadata:
 SNAPSHOTS = [SNAPSHOT | {"snapshot-id": number, "sequence-number": number} for number in range(1, 31)]
 
 
-def test_snapshots_that_are_known_are_not_parsed_again() -> None:
+def test_cached_snapshots_are_not_parsed_again() -> None:
     before = parsed(SNAPSHOTS[:-1]).snapshots
     after = parsed(SNAPSHOTS).snapshots
     assert list(after) == list(range(1, 31))
@@ -117,7 +117,7 @@ def test_snapshots_that_are_known_are_not_parsed_again() -> None:
 @pytest.mark.parametrize(
     "changed", [{"manifest-list": "other.avro"}, {"summary": {"operation": "delete"}}, {"timestamp-ms": 2_000}]
 )
-def test_a_snapshot_with_the_id_of_a_known_one_has_its_own_members(changed: dict[str, Any]) -> None:
+def test_a_snapshot_with_a_cached_id_keeps_its_own_members(changed: dict[str, Any]) -> None:
     parsed(SNAPSHOTS)
     snapshots = [each | (changed if each["snapshot-id"] == 7 else {}) for each in SNAPSHOTS]
     found = parsed(snapshots).snapshots
@@ -127,7 +127,7 @@ def test_a_snapshot_with_the_id_of_a_known_one_has_its_own_members(changed: dict
 
 
 @pytest.mark.parametrize("number", [7.0, True, "7"])
-def test_a_snapshot_that_is_like_a_known_one_but_for_a_type_is_refused(number: Any) -> None:
+def test_a_snapshot_that_differs_from_a_cached_one_only_in_a_type_is_refused(number: Any) -> None:
     parsed(SNAPSHOTS)
     with pytest.raises(CorruptMetadata, match="which is not a whole number"):
         parsed([each | {"sequence-number": number if each["snapshot-id"] == 7 else 1} for each in SNAPSHOTS])

@@ -22,11 +22,11 @@ def found(folder: Path, *names: str, hint: str | None = None) -> str:
     return current_metadata(str(folder), Storage()).rsplit("/", 1)[1]
 
 
-def test_the_hint_says_which_version(tmp_path: Path) -> None:
+def test_the_hint_selects_the_version(tmp_path: Path) -> None:
     assert found(tmp_path, "v1.metadata.json", "v2.metadata.json", "v9.metadata.json", hint="2\n") == "v2.metadata.json"
 
 
-def test_versions_right_after_the_hint_count(tmp_path: Path) -> None:
+def test_versions_after_the_hint_are_found(tmp_path: Path) -> None:
     assert found(tmp_path, "v1.metadata.json", "v2.metadata.json", "v3.metadata.json", hint="1") == "v3.metadata.json"
 
 
@@ -35,7 +35,7 @@ def test_a_hint_may_be_a_name(tmp_path: Path) -> None:
     assert found(tmp_path, *names, hint="00001-aa") == "00001-aa.metadata.json"
 
 
-def test_a_hint_to_nothing_is_not_believed(tmp_path: Path) -> None:
+def test_a_hint_to_a_missing_version_is_ignored(tmp_path: Path) -> None:
     assert found(tmp_path, "v1.metadata.json", "v2.metadata.json", hint="7") == "v2.metadata.json"
 
 
@@ -43,11 +43,11 @@ def test_without_a_hint_the_highest_version_wins(tmp_path: Path) -> None:
     assert found(tmp_path, "00010-a.metadata.json", "00009-b.metadata.json") == "00010-a.metadata.json"
 
 
-def test_of_one_version_the_newest_file_wins(tmp_path: Path) -> None:
+def test_the_newest_file_of_a_version_wins(tmp_path: Path) -> None:
     assert found(tmp_path, "00002-a.metadata.json", "00002-b.metadata.json") == "00002-b.metadata.json"
 
 
-def test_gzip_files_count(tmp_path: Path) -> None:
+def test_gzip_metadata_files_are_found(tmp_path: Path) -> None:
     assert found(tmp_path, "v1.metadata.json", "v2.gz.metadata.json", hint="2") == "v2.gz.metadata.json"
 
 

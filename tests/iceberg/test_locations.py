@@ -46,7 +46,7 @@ def test_properties_choose_the_location(properties: dict[str, str], partition: s
     ("name", "entropy"),
     [("b", "1110/0111/1110/00000011"), ("c", "0010/1101/0110/01011111"), ("d", "1001/0001/0100/01110011")],
 )
-def test_the_hash_is_the_references(name: str, entropy: str) -> None:
+def test_the_hash_equals_the_reference_implementation(name: str, entropy: str) -> None:
     """The expected values are those of the reference's own tests."""
     assert located(HASHED, name) == f"{TABLE}/data/{entropy}/{name}"
 
@@ -68,6 +68,6 @@ def test_within_the_tables_folder_pyiceberg_chooses_the_same(name: str, partitio
 
 
 @pytest.mark.parametrize(("table", "context"), [("s3://lake/orders", "orders"), ("/lake/shop/orders/", "shop/orders")])
-def test_files_elsewhere_name_the_table_that_they_are_of(table: str, context: str) -> None:
+def test_files_outside_of_the_table_folder_contain_the_table_name(table: str, context: str) -> None:
     properties = {**HASHED, "write.data.path": "s3://o"}
     assert located(properties, "a", table=table) == f"s3://o/0101/0110/1001/10110010/{context}/a"

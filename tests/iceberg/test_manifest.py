@@ -73,7 +73,7 @@ def test_deleted_entries_are_not_live() -> None:
     assert read([entry("a"), entry("b", status=2), entry("c", status=0)])["file_path"].to_pylist() == ["a", "c"]
 
 
-def test_a_sequence_number_that_is_missing_is_the_manifests() -> None:
+def test_a_missing_sequence_number_is_inherited_from_the_manifest() -> None:
     assert read([entry(), entry(sequence=7)], sequence=42)["sequence_number"].to_pylist() == [42, 7]
 
 
@@ -83,7 +83,7 @@ def test_partition_values_keep_their_type_and_nulls() -> None:
     assert found.field(0).type == pa.int32()
 
 
-def test_what_is_not_avro_is_refused_with_its_name() -> None:
+def test_a_file_that_is_not_avro_is_refused_by_name() -> None:
     with pytest.raises(CorruptMetadata, match="not a valid Avro file"):
         read_manifests([ManifestFile("m.avro")], SPEC, Memory(b"junk"), with_stats=False)
 
@@ -95,7 +95,7 @@ def test_another_avro_file_is_refused() -> None:
         read_manifests([ManifestFile("m")], SPEC, Memory(out.getvalue()), with_stats=False)
 
 
-def test_columns_are_known_by_their_field_ids() -> None:
+def test_columns_are_identified_by_their_field_ids() -> None:
     out = io.BytesIO()
     schema = {"type": "record", "name": "r", "fields": [{"name": "odd", "type": "int", "field-id": 7}]}
     fastavro.writer(out, schema, [{"odd": 1}])
@@ -109,7 +109,7 @@ KEY_VALUES = st.none() | st.dictionaries(st.integers(1, 4), st.integers(-(2**31)
 
 @settings(max_examples=100)
 @given(st.lists(KEY_VALUES, min_size=1, max_size=6))
-def test_a_columns_bounds_are_picked_out_of_the_key_value_lists(files: list[dict[int, int] | None]) -> None:
+def test_the_bounds_of_a_column_are_read_from_the_key_value_lists(files: list[dict[int, int] | None]) -> None:
     def packed(bounds: dict[int, int] | None) -> list[dict[str, Any]] | None:
         if bounds is None:
             return None
@@ -289,7 +289,7 @@ def test_partition_values_of_every_type_are_the_same_by_both_decoders(
     assert found[0].null_count == 1
 
 
-def test_what_the_decoders_give_can_be_put_together() -> None:
+def test_results_of_both_decoders_can_be_combined() -> None:
     """A few rows are decoded record by record, many rows by column: one plan combines both."""
     bounds = [{"key": 2, "value": b"\x01\x00\x00\x00"}]
     few, many = (read([entry(f"f{n}", lower_bounds=bounds) for n in range(count)]) for count in (2, 600))

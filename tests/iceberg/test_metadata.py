@@ -47,7 +47,7 @@ def parse(node: dict[str, Any]) -> TableMetadata:
     return parse_metadata(json.dumps(node).encode(), "there.metadata.json")
 
 
-def test_version_2_has_its_members() -> None:
+def test_metadata_of_version_2_is_read() -> None:
     found = parse(V2)
     assert found.location == "s3://bucket/table"
     assert found.schema.names == ["x"]
@@ -66,7 +66,7 @@ def test_gzip_is_recognised_by_its_content() -> None:
     assert parse_metadata(packed, "x.metadata.json").current_snapshot_id == 7
 
 
-def test_a_sort_order_is_told_in_words() -> None:
+def test_a_sort_order_is_described_in_words() -> None:
     fields = [
         {"transform": "bucket[4]", "source-id": 1, "direction": "asc", "null-order": "nulls-first"},
         {"transform": "identity", "source-ids": [1], "direction": "desc", "null-order": "nulls-last"},
@@ -77,7 +77,7 @@ def test_a_sort_order_is_told_in_words() -> None:
         parse({**V2, "default-sort-order-id": 4})
 
 
-def test_unknown_members_are_left_alone() -> None:
+def test_unknown_members_are_ignored() -> None:
     assert parse({**V2, "from-the-future": {"a": 1}}).current_snapshot_id == 7
 
 
@@ -99,7 +99,7 @@ def test_a_missing_required_field_is_named(missing: str) -> None:
         ({"refs": {"b": {"snapshot-id": 9, "type": "branch"}}}, "branch 'b'"),
     ],
 )
-def test_an_id_that_leads_nowhere_is_named(change: dict[str, Any], message: str) -> None:
+def test_a_dangling_id_is_named(change: dict[str, Any], message: str) -> None:
     with pytest.raises(CorruptMetadata, match=message):
         parse({**V2, **change})
 
@@ -110,7 +110,7 @@ def test_a_newer_format_version_is_refused() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"\xff\xfe"])
-def test_what_is_not_metadata_is_refused(data: bytes) -> None:
+def test_a_document_that_is_not_metadata_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptMetadata, match="there"):
         parse_metadata(data, "there")
 
@@ -142,7 +142,7 @@ def test_a_count_of_a_summary_is_a_whole_number_or_unknown(text: str | None, cou
     assert snapshot.count("added-records", 5) == count
 
 
-def test_ancestors_are_those_that_are_known_and_each_is_met_once() -> None:
+def test_existing_ancestors_are_listed_once() -> None:
     def line(**parents: int | None) -> list[int]:
         snapshots = [
             {**SNAPSHOT, "snapshot-id": int(name[1:])} | ({} if parent is None else {"parent-snapshot-id": parent})

@@ -53,7 +53,7 @@ def test_positions_count_deleted_rows(location: str) -> None:
     assert [(r["id"], r["_pos"]) for r in rows(location, "id", "_pos", where="name = 'a'")] == [(1, 0), (3, 2)]
 
 
-def test_spec_and_partition_are_the_files(location: str) -> None:
+def test_spec_and_partition_are_those_of_the_file(location: str) -> None:
     found = rows(location, "id", "_spec_id", "_partition")
     assert [(r["id"], r["_spec_id"], r["_partition"]) for r in found] == [
         (1, 1, {"name": "a"}),
@@ -62,12 +62,12 @@ def test_spec_and_partition_are_the_files(location: str) -> None:
     ]
 
 
-def test_who_selects_deleted_sees_deleted_rows_marked(location: str) -> None:
+def test_selecting_the_deleted_column_returns_deleted_rows_marked(location: str) -> None:
     found = rows(location, "id", "_deleted")
     assert [(r["id"], r["_deleted"]) for r in found] == [(1, False), (2, True), (3, False), (4, False)]
 
 
-def test_all_that_reads_a_scan_with_deleted_rows_has_them(location: str) -> None:
+def test_every_reader_of_a_scan_with_deleted_rows_returns_them(location: str) -> None:
     pl = pytest.importorskip("polars")
     scan = lakescan.table(location).scan().select("id", gone="_deleted")
     lazy = scan.to_polars(lazy=True)
@@ -88,7 +88,7 @@ def test_rows_are_filtered_by_metadata_columns(location: str) -> None:
     assert [r["id"] for r in rows(location, "id", where="_deleted")] == [2]
 
 
-def test_they_are_read_only_when_named(location: str) -> None:
+def test_metadata_columns_are_read_only_when_named(location: str) -> None:
     assert lakescan.table(location).scan().schema.names == ["id", "name"]
 
 
@@ -97,20 +97,20 @@ def test_row_lineage_starts_with_format_version_3(location: str) -> None:
         rows(location, "_row_id")
 
 
-def test_a_tables_own_column_goes_first(tmp_path: Path) -> None:
+def test_a_table_column_takes_precedence_over_a_metadata_column(tmp_path: Path) -> None:
     catalog = local_catalog(tmp_path)
     table = catalog.create_table("n.t", pa.schema([("_pos", pa.string())]))
     table.append(pa.table({"_pos": ["mine"]}))
     assert rows(table.metadata_location, "_pos") == [{"_pos": "mine"}]
 
 
-def test_files_without_a_first_row_id_take_theirs_from_the_manifest() -> None:
+def test_files_without_a_first_row_id_inherit_it_from_the_manifest() -> None:
     own, counts = pa.array([None, 500, None, None], pa.int64()), pa.array([10, 20, 30, 40], pa.int64())
     assert inherited_row_ids(own, counts, ManifestFile("m", first_row_id=1000)).to_pylist() == [1000, 500, 1010, 1040]
     assert inherited_row_ids(own, counts, ManifestFile("m")).to_pylist() == [None, 500, None, None]
 
 
-def test_columns_of_wide_tables_are_told_from_partition_fields(tmp_path: Path) -> None:
+def test_columns_of_wide_tables_are_distinguished_from_partition_fields(tmp_path: Path) -> None:
     """Both may have ids from 1000 on."""
     from pyiceberg.transforms import IdentityTransform
 

@@ -59,7 +59,7 @@ def opened(table: Any) -> lakescan.Table:
     return lakescan.table(table.metadata_location)
 
 
-def test_there_are_sixteen(table: Any) -> None:
+def test_there_are_sixteen_metadata_tables(table: Any) -> None:
     assert set(opened(table).metadata_tables) == set(METADATA_TABLES) == SIXTEEN
 
 
@@ -68,7 +68,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(table: Any) -> None:
         opened(table).inspect("snapshot")
 
 
-def test_a_range_of_commits_has_no_files_of_one_snapshot(table: Any) -> None:
+def test_files_of_a_range_of_commits_are_refused(table: Any) -> None:
     """Options for appended rows select no single snapshot: `files` is refused, tables of the whole table are not."""
     first = table.history()[0].snapshot_id
     since = lakescan.table(table.metadata_location, **{"start-snapshot-id": first})
@@ -146,7 +146,7 @@ def test_readable_metrics_are_the_values_of_each_columns_key(maps: list[dict[int
     ]
 
 
-def test_entries_keep_deleted_files_and_inherit_from_their_manifest(table: Any) -> None:
+def test_entries_include_deleted_files_and_inherit_from_their_manifest(table: Any) -> None:
     snapshots = [e.snapshot_id for e in table.history()]
     rows = opened(table).inspect("entries", version=snapshots[1]).to_pylist()
     assert sorted(r["status"] for r in rows) == [0, 1, 2]
@@ -154,7 +154,7 @@ def test_entries_keep_deleted_files_and_inherit_from_their_manifest(table: Any) 
     assert all(r["snapshot_id"] in snapshots for r in rows)
 
 
-def test_all_tables_look_at_every_snapshot_once(table: Any) -> None:
+def test_all_tables_read_every_snapshot_once(table: Any) -> None:
     current = set(opened(table).inspect("files")["file_path"].to_pylist())
     ever = opened(table).inspect("all_files")["file_path"].to_pylist()
     assert current < set(ever)
@@ -164,20 +164,20 @@ def test_all_tables_look_at_every_snapshot_once(table: Any) -> None:
     assert manifests.num_rows == sum(per_snapshot)
 
 
-def test_manifests_have_their_partition_bounds_in_words(table: Any) -> None:
+def test_manifests_have_their_partition_bounds_as_text(table: Any) -> None:
     for row in opened(table).inspect("manifests").to_pylist():
         (summary,) = row["partition_summaries"]
         assert summary["lower_bound"] in ("a", "b")
         assert row["added_delete_files_count"] == 0
 
 
-def test_partitions_count_their_files_and_know_their_last_change(table: Any) -> None:
+def test_partitions_have_file_counts_and_their_last_change(table: Any) -> None:
     rows = {r["partition"]["name"]: r for r in opened(table).inspect("partitions").to_pylist()}
     assert {n: (r["record_count"], r["file_count"]) for n, r in rows.items()} == {"a": (2, 1), "b": (2, 2)}
     assert rows["b"]["last_updated_snapshot_id"] == table.history()[-1].snapshot_id
 
 
-def test_bounds_of_numbers_are_spelled_as_in_java(tmp_path: Path) -> None:
+def test_bounds_of_numbers_are_formatted_as_in_java(tmp_path: Path) -> None:
     from pyiceberg.transforms import IdentityTransform
 
     catalog = local_catalog(tmp_path)
@@ -214,7 +214,7 @@ def test_bounds_of_numbers_are_spelled_as_in_java(tmp_path: Path) -> None:
         (t.TIME, 100_010, "00:00:00.100010"),
     ],
 )
-def test_bounds_of_times_are_spelled_as_in_java(kind: t.Type, value: int, text: str) -> None:
+def test_bounds_of_times_are_formatted_as_in_java(kind: t.Type, value: int, text: str) -> None:
     field = PartitionField(1000, "p", 1, Transform("identity"), kind)
     assert bound_text(encode_value(value, kind), field) == text
 
@@ -289,12 +289,12 @@ def test_a_table_without_partitions_is_one_row_without_a_partition(tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", sorted(SIXTEEN))
-def test_an_empty_table_has_all_tables(tmp_path: Path, name: str) -> None:
+def test_an_empty_table_has_all_metadata_tables(tmp_path: Path, name: str) -> None:
     found = lakescan.table(unpartitioned(tmp_path).metadata_location).inspect(name)
     assert found.num_rows == (1 if name == "metadata_log_entries" else 0)
 
 
-def test_position_deletes_are_those_of_files_and_vectors(table: Any) -> None:
+def test_position_deletes_include_those_of_files_and_vectors(table: Any) -> None:
     path = next(f["file_path"] for f in table.inspect.files().to_pylist() if f["record_count"] == 2)
     where = {"partition": {"name": "a"}, "spec_id": table.spec().spec_id}
     file = write_position_deletes(f"{table.location()}/data/p.parquet", [(path, 1)], **where)
@@ -305,7 +305,7 @@ def test_position_deletes_are_those_of_files_and_vectors(table: Any) -> None:
     assert {(r["partition"]["name"], r["spec_id"]) for r in rows} == {("a", table.spec().spec_id)}
 
 
-def test_files_of_the_shop_are_pyicebergs(shop: Shop) -> None:
+def test_files_of_the_shop_equal_those_of_pyiceberg(shop: Shop) -> None:
     from pyiceberg.table import StaticTable
 
     theirs = StaticTable.from_metadata(shop.orders).inspect.data_files()
@@ -319,7 +319,7 @@ def test_files_of_the_shop_are_pyicebergs(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SIXTEEN))
-def test_parts_can_be_sent_and_read_elsewhere(shop: Shop, name: str) -> None:
+def test_parts_can_be_pickled_and_read_in_other_processes(shop: Shop, name: str) -> None:
     found = pickle.loads(pickle.dumps(lakescan.table(shop.orders).scan().spec.metadata_table(name)))
     parts = pickle.loads(pickle.dumps(list(found.parts())))
     rows = pa.Table.from_batches([b for p in parts for b in found.read(p)], schema=found.schema.arrow())
@@ -333,19 +333,19 @@ def test_a_scan_of_chosen_rows_has_no_metadata_table(shop: Shop) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", sorted(SIXTEEN))
-def test_spark_reads_them_by_path_and_name(shop: Shop, spark: Any, name: str) -> None:
+def test_spark_reads_metadata_tables_by_path_and_name(shop: Shop, spark: Any, name: str) -> None:
     found = spark.read.format("iceberg").load(f"{shop.orders}#{name}")
     assert differences(found.toArrow(), lakescan.table(shop.orders).inspect(name)) == ""
 
 
 @pytest.mark.spark
-def test_spark_reads_them_as_of_a_snapshot(shop: Shop, spark: Any) -> None:
+def test_spark_reads_metadata_tables_as_of_a_snapshot(shop: Shop, spark: Any) -> None:
     first = lakescan.table(shop.orders).inspect("snapshots")["snapshot_id"][0].as_py()
     found = spark.read.format("iceberg").option("versionAsOf", first).load(f"{shop.orders}#files")
     assert found.count() == lakescan.table(shop.orders).inspect("files", version=first).num_rows
 
 
 @pytest.mark.spark
-def test_spark_names_the_tables_that_there_are(shop: Shop, spark: Any) -> None:
+def test_an_unknown_metadata_table_on_spark_is_refused_with_the_existing_ones(shop: Shop, spark: Any) -> None:
     with pytest.raises(Exception, match="Did you mean 'manifests'"):
         spark.read.format("iceberg").load(f"{shop.orders}#manifest").collect()

@@ -47,16 +47,16 @@ def migrated(folder: Path, rows: pa.Table, mapping: list[dict[str, Any]], schema
     return str(location)
 
 
-def test_a_mapping_that_contradicts_the_only_schema_gives_way_to_its_names(tmp_path: Path) -> None:
+def test_a_mapping_that_contradicts_the_only_schema_is_replaced_by_its_names(tmp_path: Path) -> None:
     assert lakescan.table(migrated(tmp_path, ROWS, IN_ANOTHER_ORDER)).scan().to_arrow().to_pylist() == ROWS.to_pylist()
 
 
-def test_with_several_schemas_nobody_knows_and_the_file_is_refused(tmp_path: Path) -> None:
+def test_a_contradicting_mapping_with_several_schemas_is_refused(tmp_path: Path) -> None:
     with pytest.raises(lakescan.CorruptMetadata, match="ids of other fields"):
         lakescan.table(migrated(tmp_path, ROWS, IN_ANOTHER_ORDER, schemas=2)).scan().to_arrow()
 
 
-def test_a_mapping_that_agrees_is_obeyed(tmp_path: Path) -> None:
+def test_a_consistent_mapping_is_used(tmp_path: Path) -> None:
     rows = pa.table({"new": [1], "other": [2]})
     mapping = [{"field-id": 2, "names": ["new"]}, {"field-id": 1, "names": ["other"]}]
     assert lakescan.table(migrated(tmp_path, rows, mapping)).scan().to_arrow().to_pylist() == [{"new": 2, "other": 1}]

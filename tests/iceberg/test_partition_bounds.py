@@ -143,7 +143,7 @@ def test_transforms_without_order_bound_nothing(name: str) -> None:
     ],
     ids=str,
 )
-def test_two_sources_of_bounds_leave_the_tighter_of_every_type(kind: t.Type, low: object, high: object) -> None:
+def test_the_tighter_of_two_bounds_is_kept_for_every_type(kind: t.Type, low: object, high: object) -> None:
     def bounds(*values: object) -> pa.Array:
         return pa.array(values, kind.arrow())
 

@@ -23,11 +23,11 @@ def keys(partitions: list[tuple[Any, ...]]) -> list[str]:
 
 @settings(max_examples=300, deadline=None)
 @given(PARTITIONS)
-def test_partitions_have_one_text_just_where_they_are_one(partitions: list[tuple[Any, ...]]) -> None:
+def test_partitions_have_the_same_key_exactly_if_they_are_equal(partitions: list[tuple[Any, ...]]) -> None:
     assert (
         len(set(zip(partitions, keys(partitions), strict=True))) == len(set(partitions)) == len(set(keys(partitions)))
     )
 
 
-def test_what_once_parted_values_is_no_part_of_them() -> None:
+def test_separators_in_values_do_not_confuse_keys() -> None:
     assert len(set(keys([("a\x00", "b", 1), ("a", "\x00b", 1), ("\x01", None, 1), (None, "\x01", 1)]))) == 4

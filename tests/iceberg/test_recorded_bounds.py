@@ -44,7 +44,7 @@ def test_orc_does_not_count_the_members_of_structs_that_are_null() -> None:
 
 
 @pytest.mark.parametrize("field", COLUMNS[1:])
-def test_bounds_of_orc_files_are_no_values(field: t.Field) -> None:
+def test_bounds_of_orc_files_are_not_exact_values(field: t.Field) -> None:
     assert known(recorded(field).exact) == [False, True]
 
 
@@ -71,7 +71,7 @@ def test_nanoseconds_lie_within_bounds_that_were_cut_to_microseconds(some: list[
     assert found.upper[0].value >= max(some)
 
 
-def test_a_decimal_bound_has_the_type_of_its_column_and_is_unknown_where_it_does_not_fit() -> None:
+def test_a_decimal_bound_has_the_column_type_or_is_unknown() -> None:
     found = decode_values(pa.array([b"\x03\xe7", b"\x03\xe8", b"\xfc\x19", None]), t.Decimal(3, 1))
     assert found is not None
     assert found.type == pa.decimal128(3, 1)

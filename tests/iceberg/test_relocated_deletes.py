@@ -30,7 +30,7 @@ def deletes(folder: Path, **more: Any) -> pa.Table:
     return table.cast(pa.schema(fields, {"delete-type": "position"}))
 
 
-def test_rows_and_metadata_of_position_deletes_stay(tmp_path: Path) -> None:
+def test_rows_and_metadata_of_position_deletes_are_kept(tmp_path: Path) -> None:
     row = pa.array([{"id": 1}, None, {"id": 2}], pa.struct([("id", pa.int64())]))
     before = deletes(tmp_path, row=row)
     pq.write_table(before, tmp_path / "d.parquet", row_group_size=2)
@@ -52,7 +52,7 @@ def test_deletes_of_files_elsewhere_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["avro", "orc"])
-def test_other_formats_say_how_to_get_parquet_files(tmp_path: Path, kind: str) -> None:
+def test_other_formats_are_refused_with_advice(tmp_path: Path, kind: str) -> None:
     with pytest.raises(UnsupportedFeature, match="rewrite_position_deletes"):
         moving(tmp_path)((f"{tmp_path}/d.{kind}", kind))
 
@@ -84,7 +84,7 @@ def test_vectors_stay_where_they_are_in_the_file() -> None:
     assert move_vectors(after, "x", Prefixes("s3://bucket/é", "/t")) == before
 
 
-def test_what_is_no_puffin_file_is_refused() -> None:
+def test_a_file_that_is_not_puffin_is_refused() -> None:
     whole = vectors("/t/1")
     for damaged in (
         b"",

@@ -93,7 +93,7 @@ class Change:
             deletes = row_deltas.equality_deletes(keys, self.part) if keys else []
         written = write_rows(commit.writes, rows(*self.new(before, number)).to_batches(), "w")
         changes = SnapshotChanges(
-            added_files(written, commit.base), added_deletes=row_deltas.added(deletes) if deletes else {}
+            added_files(written, commit.base), added_deletes=row_deltas.added_deletes(deletes) if deletes else {}
         )
         where = bind(parse_filter(self.where), now()._spec.snapshot.schema)
         validation = Validation.create(commit.base, where=where, checks_deletes=updates, ignores_deletes=not updates)
@@ -141,5 +141,5 @@ def test_two_transactions_have_a_serial_order_or_one_is_refused(kind: str) -> No
         maker(kind, local)()
         for some in ([1, 2], [3, 4], [5, 6]):
             now().append(rows(*((number, part) for number in some for part in PARTS)))
-        begun = row_deltas.head().id
+        begun = row_deltas.head_snapshot().id
         check()

@@ -81,7 +81,7 @@ def test_rows_of_each_split_inherit_their_ids_from_their_positions(tmp_path: Pat
     assert sorted(found) == [(n, 1000 + n) for n in range(ROWS)]
 
 
-def test_an_avro_file_that_breaks_off_between_blocks_is_noticed_in_splits(tmp_path: Path) -> None:
+def test_an_avro_file_truncated_between_blocks_is_noticed_in_splits(tmp_path: Path) -> None:
     location = table_of(tmp_path / "t", "avro")
     path = tmp_path / "t/data/0.avro"
     data = path.read_bytes()
@@ -96,7 +96,7 @@ def test_an_avro_file_that_breaks_off_between_blocks_is_noticed_in_splits(tmp_pa
             lakescan.table(location).scan().options(**{"split-size": size}).to_arrow()
 
 
-def test_orc_timestamps_that_arrow_does_not_hold_are_no_damage(tmp_path: Path) -> None:
+def test_orc_timestamps_that_arrow_cannot_hold_are_not_damage(tmp_path: Path) -> None:
     at = pa.array([0, 32_503_680_000_000_000], pa.timestamp("us", "UTC"))  # 1970 and 3000
     fields = [
         pa.field(f["name"], t, metadata={"PARQUET:field_id": str(f["id"])})

@@ -42,12 +42,12 @@ def ids(scan: lakescan.Scan) -> list[int]:
     return sorted(scan.to_arrow()["id"].to_pylist())
 
 
-def test_the_demos_table_has_the_rows_that_its_deletes_leave(shop) -> None:
+def test_the_demo_table_has_the_rows_after_its_deletes(shop) -> None:
     actual = lakescan.table(shop.orders).scan().to_arrow()
     assert differences(actual, pq.read_table(shop.expected_orders)) == ""
 
 
-def test_a_table_is_opened_by_its_folder_too(events: Any) -> None:
+def test_a_table_can_be_opened_by_its_folder(events: Any) -> None:
     assert ids(lakescan.table(events.location()).scan()) == [1, 2, 3, 4]
 
 
@@ -74,7 +74,7 @@ def test_a_tag_reads_with_the_snapshots_schema_and_a_branch_with_the_tables(even
 
 
 @pytest.mark.parametrize("option", ["versionAsOf", "snapshot-id", "snapshot_id"])
-def test_options_spell_a_snapshot_as_the_ecosystem_does(events: Any, option: str) -> None:
+def test_options_select_a_snapshot_under_the_ecosystems_names(events: Any, option: str) -> None:
     log = opened(events).history()["snapshot_id"].to_pylist()
     assert ids(lakescan.table(events.metadata_location, **{option: str(log[1])}).scan()) == [1, 2, 3]
 
@@ -99,7 +99,7 @@ def test_as_of_timestamp_is_milliseconds(events: Any) -> None:
         ({"tag": "nowhere"}, "no tag 'nowhere'; its tag names are: start"),
     ],
 )
-def test_a_state_that_is_not_there_is_named_with_those_that_are(events: Any, selection: dict, message: str) -> None:
+def test_a_missing_state_is_refused_with_the_existing_ones(events: Any, selection: dict, message: str) -> None:
     with pytest.raises(lakescan.NoSuchSnapshot, match=message):
         opened(events).scan().as_of(**selection).to_arrow()
 
@@ -128,7 +128,7 @@ def test_a_month_that_the_filter_covers_leaves_no_residual(shop) -> None:
     assert [str(r) for r in plan.residuals] == ["true"]
 
 
-def test_a_moved_table_is_read_where_it_is_now(events: Any, tmp_path: Path) -> None:
+def test_a_moved_table_is_read_from_its_new_location(events: Any, tmp_path: Path) -> None:
     import shutil
 
     old = events.location().removeprefix("file://")

@@ -35,7 +35,7 @@ def sketch(values: pa.Array, kind: t.Type) -> ThetaSketch:
         ),
     ],
 )
-def test_bytes_are_those_of_the_reference(values: pa.Array, kind: t.Type, expected: str) -> None:
+def test_sketch_bytes_equal_those_of_the_reference(values: pa.Array, kind: t.Type, expected: str) -> None:
     """The expected bytes are the library's. It writes the unused sampling probability as 0; Java writes 1.0."""
     assert sketch(values, kind).serialize().hex() == expected.replace(" ", "")
 
@@ -78,14 +78,14 @@ def test_only_primitive_types_have_hashes(kind: t.Type) -> None:
 
 
 @given(st.lists(st.binary(max_size=50)), st.integers(0, 50))
-def test_values_have_the_same_hash_whatever_is_around_them(values: list[bytes], at: int) -> None:
+def test_the_hash_of_a_value_does_not_depend_on_other_values(values: list[bytes], at: int) -> None:
     whole = hash_values(pa.array(values, pa.binary()), t.BINARY).tolist()
     parts = [hash_values(pa.array(some, pa.binary()), t.BINARY).tolist() for some in (values[:at], values[at:])]
     assert whole == parts[0] + parts[1]
 
 
 @given(st.lists(st.integers(0, 20_000), max_size=4), st.integers(1, 7))
-def test_parts_unite_to_the_whole(ends: list[int], seed: int) -> None:
+def test_merged_parts_equal_the_whole_sketch(ends: list[int], seed: int) -> None:
     """The sketch is the same however the values are divided, and if parts are serialized in between."""
     values = np.random.default_rng(seed).permutation(12_000)
     whole = sketch(pa.array(values), t.LONG)
@@ -97,7 +97,7 @@ def test_parts_unite_to_the_whole(ends: list[int], seed: int) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, MOST - 1, MOST, MOST + 1, 100_000])
-def test_numbers_are_exact_up_to_a_limit_and_near_beyond(count: int) -> None:
+def test_estimates_are_exact_up_to_a_limit_and_close_beyond_it(count: int) -> None:
     found = sketch(pa.array(np.arange(count)), t.LONG)
     assert found.estimate == count if count <= MOST else abs(found.estimate - count) < 0.06 * count
     assert len(found.hashes) <= MOST
@@ -106,6 +106,6 @@ def test_numbers_are_exact_up_to_a_limit_and_near_beyond(count: int) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\x02\x03\x02", bytes(40), bytes.fromhex("02030300001acc93ffff00000000803f")], ids=bytes.hex
 )
-def test_what_is_no_sketch_is_refused(data: bytes) -> None:
+def test_an_invalid_sketch_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptData, match="Theta sketch"):
         ThetaSketch.parse(data)

@@ -102,7 +102,7 @@ def test_a_filter_on_a_defaulted_column_finds_rows_of_old_files(tmp_path: Path) 
     assert scan.where("name is null").to_arrow().num_rows == 0
 
 
-def test_names_match_without_case_unless_they_must_not(tmp_path: Path) -> None:
+def test_names_match_without_case_unless_case_matters(tmp_path: Path) -> None:
     fields = [column("Id", "int", 1), column("S", {"type": "struct", "fields": [column("Inner", "int", 3)]}, 2)]
     struct = pa.struct([pa.field("Inner", pa.int32(), metadata={"PARQUET:field_id": "3"})])
     file = with_ids(Id=(1, pa.array([1, 2], pa.int32())), S=(2, pa.array([{"Inner": 5}, {"Inner": 6}], struct)))
@@ -171,7 +171,7 @@ def test_finer_digits_are_refused_on_spark_or_read_as_long(tmp_path: Path, spark
 
 
 @pytest.mark.spark
-def test_spark_reads_the_rest_too(tmp_path: Path, spark: Any) -> None:
+def test_spark_reads_all_other_types(tmp_path: Path, spark: Any) -> None:
     fields = [
         column("shape", "geometry", 1),
         column("later", "unknown", 2),

@@ -22,15 +22,17 @@ local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
 def change_list(change: Callable[[list[dict[str, Any]]], None]) -> None:
     """Change the manifest list of the newest snapshot in place."""
-    head = row_deltas.base().head
+    head = row_deltas.commit_base().head
     assert head is not None
     assert head.manifest_list is not None
     rewrite_avro(Path(head.manifest_list.removeprefix("file://")), change)
 
 
-def test_a_delete_stays_where_its_data_is_recorded_as_newer_than_it_is(local: lakescan.Catalog) -> None:
+def test_a_delete_is_kept_if_its_data_is_recorded_as_too_new(local: lakescan.Catalog) -> None:
     maker("iceberg", local)().append(rows((1, "a"), (2, "a")))
-    row_deltas.publish("delete", SnapshotChanges(added_deletes=row_deltas.added(row_deltas.position_deletes("id = 1"))))
+    row_deltas.publish(
+        "delete", SnapshotChanges(added_deletes=row_deltas.added_deletes(row_deltas.position_deletes("id = 1")))
+    )
     now().append(rows((3, "b")))
 
     def too_high(manifests: list[dict[str, Any]]) -> None:
@@ -43,9 +45,11 @@ def test_a_delete_stays_where_its_data_is_recorded_as_newer_than_it_is(local: la
     assert pairs() == [(2, "a"), (3, "b"), (4, "b")]
 
 
-def test_a_delete_that_is_older_than_all_data_goes(local: lakescan.Catalog) -> None:
+def test_a_delete_older_than_all_data_is_removed(local: lakescan.Catalog) -> None:
     maker("iceberg", local)().append(rows((1, "a"), (2, "a")))
-    row_deltas.publish("delete", SnapshotChanges(added_deletes=row_deltas.added(row_deltas.position_deletes("id = 1"))))
+    row_deltas.publish(
+        "delete", SnapshotChanges(added_deletes=row_deltas.added_deletes(row_deltas.position_deletes("id = 1")))
+    )
     now().overwrite(rows((3, "a")))
     now().append(rows((4, "a")))
     now().append(rows((5, "a")))
@@ -54,7 +58,7 @@ def test_a_delete_that_is_older_than_all_data_goes(local: lakescan.Catalog) -> N
 
 
 @pytest.mark.parametrize("where", ["part = 'b'", "part = 'c'"])
-def test_a_manifest_with_live_files_stays_though_its_list_counts_none(where: str, local: lakescan.Catalog) -> None:
+def test_a_manifest_with_live_files_is_kept_although_the_list_counts_none(where: str, local: lakescan.Catalog) -> None:
     maker("iceberg", local)().append(rows((1, "a")))
     now().append(rows((2, "b")))
 
@@ -68,7 +72,7 @@ def test_a_manifest_with_live_files_stays_though_its_list_counts_none(where: str
     assert pairs() == sorted([(1, "a"), *([] if "b" in where else [(2, "b")]), (9, where[-2])])
 
 
-def test_manifests_of_removed_files_alone_go(local: lakescan.Catalog) -> None:
+def test_manifests_with_only_removed_files_are_dropped(local: lakescan.Catalog) -> None:
     maker("iceberg", local)().append(rows((1, "a")))
     now().overwrite(rows((2, "a")))
     assert now().inspect("manifests").num_rows == 2
@@ -77,7 +81,7 @@ def test_manifests_of_removed_files_alone_go(local: lakescan.Catalog) -> None:
 
 
 @pytest.mark.parametrize("name", ["manifest_length", "added_snapshot_id"])
-def test_a_manifest_that_a_list_describes_incompletely_is_named(
+def test_an_incomplete_manifest_entry_of_a_list_is_named(
     name: str, local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lakescan.iceberg.commit import base_manifests as listed
@@ -95,7 +99,7 @@ def test_a_manifest_that_a_list_describes_incompletely_is_named(
         now().append(rows((2, "a")))
 
 
-def test_partition_summaries_that_do_not_tell_of_nulls_are_unknown(local: lakescan.Catalog, monkeypatch) -> None:
+def test_partition_summaries_without_null_flags_are_unknown(local: lakescan.Catalog, monkeypatch) -> None:
     from lakescan.iceberg.commit import base_manifests as listed
 
     maker("iceberg", local)().append(rows((1, "a"), (2, None)))
@@ -127,7 +131,7 @@ def test_partition_summaries_that_do_not_tell_of_nulls_are_unknown(local: lakesc
         ("é".encode(), t.STRING, b"\xc3\xa9"),
     ],
 )
-def test_values_are_serialized_as_the_specification_says(value: Any, kind: t.Type, stored: bytes) -> None:
+def test_values_are_serialized_as_specified(value: Any, kind: t.Type, stored: bytes) -> None:
     assert encode_value(value, kind) == stored
     decoded = decode_values(pa.array([stored], pa.binary()), kind)
     assert decoded is not None

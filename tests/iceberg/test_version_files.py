@@ -91,7 +91,7 @@ def test_a_commit_creates_the_next_version_and_then_the_hint(folder: Path) -> No
     assert hint(folder) == "2"
 
 
-def test_of_writers_that_race_each_commits_once(folder: Path) -> None:
+def test_concurrent_writers_commit_once_each(folder: Path) -> None:
     def work(first: int) -> None:
         table = lakescan.table(folder)
         for number in range(first, first + 10):
@@ -115,7 +115,7 @@ def test_a_rename_that_replaced_the_new_version_is_a_conflict(folder: Path, monk
     assert ids(folder) == [1, 2, 7]
 
 
-def test_a_rename_that_comes_later_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_rename_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs, java = _their_next(folder, rows(7)), Java(folder, 2)
     around_creation(monkeypatch, lambda: java.look(theirs), lambda: None)
     lakescan.table(folder).append(rows(2))
@@ -131,7 +131,7 @@ def test_a_draft_that_is_still_empty_stays(folder: Path) -> None:
     assert draft.exists()
 
 
-def test_a_version_that_others_removed_is_not_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_removed_by_others_is_not_recreated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow writer creates a version that others had made and removed as an old one: it must commit again."""
     table = lakescan.table(folder)
     table.alter().set_properties(
@@ -145,7 +145,7 @@ def test_a_version_that_others_removed_is_not_made_again(folder: Path, monkeypat
 
 
 @pytest.mark.parametrize("version", ["1", "2", "3"])
-def test_a_commit_that_the_metadata_log_has_forgotten_stands_by_its_snapshot(
+def test_a_commit_missing_from_the_metadata_log_is_recognized_by_its_snapshot(
     folder: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     """More commits than the log keeps were made between the commit and its check of later versions."""
@@ -157,7 +157,7 @@ def test_a_commit_that_the_metadata_log_has_forgotten_stands_by_its_snapshot(
     assert "v2.metadata.json" in versions(folder)
 
 
-def test_of_two_versions_of_the_same_millisecond_the_one_with_the_snapshot_stands(
+def test_of_two_versions_of_one_millisecond_the_one_with_the_snapshot_counts(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Writers with slow clocks all choose the millisecond after the last commit."""
@@ -174,7 +174,7 @@ def test_of_two_versions_of_the_same_millisecond_the_one_with_the_snapshot_stand
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_a_commit_that_nothing_shows_any_more_has_an_unknown_outcome_and_keeps_its_files(
+def test_a_commit_without_any_trace_has_an_unknown_outcome_and_keeps_its_files(
     folder: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     """Its snapshot has expired, and the metadata log does not reach back to it."""
@@ -190,7 +190,7 @@ def test_a_commit_that_nothing_shows_any_more_has_an_unknown_outcome_and_keeps_i
     assert ids(folder) == [1, 10, 11, 12]
 
 
-def test_a_change_of_properties_that_nothing_shows_any_more_has_an_unknown_outcome(
+def test_a_property_change_without_any_trace_has_an_unknown_outcome(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, folder = _forgetful(folder.parent / "few")
@@ -254,7 +254,7 @@ def test_a_hint_never_goes_back(folder: Path) -> None:
     assert ids(folder) == [1]
 
 
-def test_hadoops_checksum_of_a_hint_goes_with_it(folder: Path) -> None:
+def test_the_hadoop_checksum_of_a_hint_is_removed_with_it(folder: Path) -> None:
     (folder / "metadata/.version-hint.text.crc").write_bytes(b"crc")
     (folder / "metadata/.v2.metadata.json.crc").write_bytes(b"crc")
     lakescan.table(folder).append(rows(1))
@@ -306,7 +306,7 @@ def test_a_table_that_a_catalog_owns_is_refused(folder: Path) -> None:
         lakescan.table(folder).append(rows(1))
 
 
-def test_a_draft_is_no_version(folder: Path) -> None:
+def test_a_draft_is_not_a_version(folder: Path) -> None:
     """Its name may begin with digits."""
     (folder / "metadata/version-hint.text").unlink()
     draft = folder / "metadata/99999999-0000-4000-8000-000000000000.metadata.json"
@@ -330,7 +330,7 @@ def test_a_copy_is_not_written_to(folder: Path, tmp_path: Path) -> None:
         lakescan.table(tmp_path / "copy", relocate={str(folder): str(tmp_path / "copy")}).append(rows(1))
 
 
-def test_a_table_is_written_by_any_spelling_of_its_folder(folder: Path, tmp_path: Path) -> None:
+def test_a_table_can_be_written_by_any_spelling_of_its_folder(folder: Path, tmp_path: Path) -> None:
     os.symlink(folder, tmp_path / "link")
     for number, path in enumerate((f"{folder}/", f"file://{folder}", f"{folder}/../t", tmp_path / "link")):
         lakescan.table(path).append(rows(number))
@@ -349,7 +349,7 @@ def test_a_commit_moves_neither_the_table_nor_its_metadata(folder: Path, tmp_pat
     assert versions(folder) == ["v1.metadata.json"]
 
 
-def test_orphans_are_removed_beside_the_hint_and_the_versions(folder: Path) -> None:
+def test_orphan_removal_keeps_the_hint_and_the_versions(folder: Path) -> None:
     table = lakescan.table(folder)
     table.append(rows(1))
     orphan = folder / "data/orphan.parquet"
@@ -393,7 +393,7 @@ def _replaced(java: Java) -> None:
 
 
 @pytest.mark.parametrize("then", ["dropped", "made again", "made again, with as many versions"])
-def test_a_commit_to_a_table_that_is_dropped_meanwhile_fails(
+def test_a_commit_to_a_concurrently_dropped_table_fails(
     lake: lakescan.Catalog, folder: Path, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
     table = lakescan.table(folder)
@@ -416,9 +416,7 @@ def test_a_commit_to_a_table_that_is_dropped_meanwhile_fails(
         assert ids(folder) == ([70, 71, 72] if "versions" in then else [70])
 
 
-def test_a_commit_based_on_a_version_that_a_rename_replaced_is_made_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_based_on_a_replaced_version_is_retried(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Java's late rename replaces another writer's version, on which this commit was already based."""
     table = lakescan.table(folder)
     theirs, java = _their_next(folder, rows(7)), Java(folder, 2)

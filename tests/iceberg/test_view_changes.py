@@ -52,7 +52,7 @@ def test_a_new_query_with_the_same_columns_keeps_their_schema(view: ViewMetadata
     assert new.current.schema_id == view.current.schema_id
 
 
-def test_the_same_query_is_no_change_and_an_earlier_one_is_current_again(view: ViewMetadata) -> None:
+def test_the_same_query_changes_nothing_and_an_earlier_one_becomes_current_again(view: ViewMetadata) -> None:
     assert actions(view, replace_view(view, text("SELECT 1", at=9), {}, "v")) == []
     second = replace_view(view, text("SELECT 2", at=2), {}, "v")
     third = replace_view(second, text("SELECT 1", at=3), {}, "v")
@@ -68,7 +68,7 @@ def test_properties_are_set_and_removed(view: ViewMetadata) -> None:
     ]
 
 
-def test_old_versions_go_and_the_log_begins_behind_them(view: ViewMetadata) -> None:
+def test_old_versions_are_removed_and_the_log_begins_after_them(view: ViewMetadata) -> None:
     found = with_properties(view, {"version.history.num-entries": "2"}, [])
     for number in (2, 3):
         found = replace_view(found, text(f"SELECT {number}", at=number), {}, "v")

@@ -66,7 +66,7 @@ def test_two_names_of_one_option_must_agree() -> None:
         ReadOptions.parse({"readChangeFeed": True, "readChangeData": False})
 
 
-def test_another_name_may_be_of_one_format_only() -> None:
+def test_an_alias_may_belong_to_one_format_only() -> None:
     with pytest.raises(InvalidOption, match="'compression' is for delta tables; this is an iceberg table"):
         WriteOptions.parse({"compression": "gzip"}, "iceberg")
 
@@ -134,7 +134,7 @@ def test_a_malformed_value_is_refused_with_what_the_option_takes(name: str, valu
         ("txnVersion", "-1"),
     ],
 )
-def test_a_malformed_value_of_a_write_is_refused_in_the_same_words(name: str, value: Any) -> None:
+def test_a_malformed_value_of_a_write_is_refused_with_the_same_message(name: str, value: Any) -> None:
     with pytest.raises(InvalidOption, match=f"option '{name}' has the invalid value .*; expected: "):
         WriteOptions.parse({name: value})
 
@@ -163,7 +163,7 @@ def test_an_option_of_the_other_format_is_refused_even_with_its_default() -> Non
         ReadOptions.parse({"locality": "false"}).check_format("delta")
 
 
-def test_later_options_go_over_earlier_ones() -> None:
+def test_later_options_override_earlier_ones() -> None:
     merged = ReadOptions.parse({"limit": 5, "lookback": 3, "readChangeData": True}).merge(
         {"limit": 7, "readChangeFeed": False}
     )
@@ -171,7 +171,7 @@ def test_later_options_go_over_earlier_ones() -> None:
 
 
 @pytest.mark.parametrize("name", ["ignoreChanges", "ignore-changes", "ignoreFileDeletion"])
-def test_an_option_left_out_has_its_default_again(name: str) -> None:
+def test_an_omitted_option_has_its_default_again(name: str) -> None:
     options = ReadOptions.parse({"limit": 5, "ignoreFileDeletion": True})
     assert options.exclude((name,)) == ReadOptions.parse({"limit": 5})
 
@@ -201,7 +201,7 @@ def test_settings_of_stores_are_never_printed(options: type[OptionSet]) -> None:
     ("name", "says"),
     [("dataChange", "writes"), ("queryName", "streaming query"), ("checkpointLocation", "writeStream")],
 )
-def test_options_that_belong_elsewhere_say_where(name: str, says: str) -> None:
+def test_options_of_other_calls_are_refused_with_the_right_call(name: str, says: str) -> None:
     with pytest.raises(InvalidOption, match=f"does not apply to reads: .*{says}"):
         ReadOptions.parse({name: "true"}).check_format("iceberg")
 
@@ -246,7 +246,7 @@ OF_WRITES = {
     + [(ReadOptions, {name: value}) for name, value in OF_WRITES.items()],
     ids=str,
 )
-def test_delta_takes_the_options_of_reads_and_writes_for_both(options: type[OptionSet], given: dict[str, str]) -> None:
+def test_delta_accepts_read_and_write_options_for_both(options: type[OptionSet], given: dict[str, str]) -> None:
     found = options.parse(given)
     found.check_format("delta")
     assert replace(found, without_effect=()) == options()
@@ -272,7 +272,7 @@ def test_options_of_the_other_side_have_no_effect_on_delta_tables(tmp_path: Path
     assert lakescan.table(tmp_path / "t").count() == 4
 
 
-def test_how_iceberg_decodes_is_accepted() -> None:
+def test_decoding_options_of_iceberg_are_accepted() -> None:
     assert ReadOptions.parse({"vectorization-enabled": "false"}).vectorization_enabled is False
 
 
@@ -297,15 +297,15 @@ def test_a_transaction_needs_its_application_and_its_number() -> None:
         WriteOptions.parse({"txnAppId": "job", "txnVersion": 7, "table-property.a": "b"}),
     ],
 )
-def test_options_travel_to_workers(options: OptionSet) -> None:
+def test_options_are_sent_to_workers(options: OptionSet) -> None:
     assert pickle.loads(pickle.dumps(options)) == options
 
 
-def test_options_print_those_that_were_given() -> None:
+def test_options_print_only_given_ones() -> None:
     assert repr(ReadOptions.parse({"split_size": "1k"})) == "ReadOptions(split-size=1024)"
 
 
-def test_an_open_table_takes_no_options_of_opening(tmp_path: Path) -> None:
+def test_an_open_table_refuses_options_of_opening(tmp_path: Path) -> None:
     lakescan.save(pa.table({"id": [1]}), tmp_path / "t", format="delta")
     table = lakescan.table(tmp_path / "t", **{"storage-options": "{}", "format": "delta"})
     with pytest.raises(InvalidOption, match="'relocate' is for opening a table"):
@@ -323,7 +323,7 @@ def test_storage_options_are_obeyed_by_either_name(tmp_path: Path) -> None:
         lakescan.save(pa.table({"id": [1]}), tmp_path / "t", format="delta", **given)
 
 
-def test_keywords_are_all_options_that_python_can_spell() -> None:
+def test_keywords_are_all_options_that_are_valid_python_names() -> None:
     typed = {**keywords.OpenKeywords.__annotations__, "path": None}
     names = {normalise_name(as_keyword(o.name)) for o in _all(ReadOptions)}
     names |= {normalise_name(n) for o in _all(ReadOptions) for n in o.names if n.isidentifier()}
@@ -338,7 +338,7 @@ def test_keywords_are_all_options_that_python_can_spell() -> None:
 
 
 @pytest.mark.parametrize("name", ["partial-progress.enabled", "partial_progress_enabled", "partialProgress.enabled"])
-def test_an_option_with_a_dot_is_spelled_without_it_in_python(name: str) -> None:
+def test_an_option_with_a_dot_has_a_python_name_without_it(name: str) -> None:
     assert CompactOptions.parse({name: "true"}).partial_progress_enabled
 
 
@@ -360,7 +360,7 @@ def test_options_of_compactions_are_checked(options: dict[str, object], said: st
         CompactOptions.parse(options)
 
 
-def test_an_order_says_the_strategy() -> None:
+def test_a_sort_order_implies_the_strategy() -> None:
     assert CompactOptions.parse({"sort_order": "a"}).strategy == "sort"
     assert CompactOptions.parse({"zorder_by": ["a", "b"]}).strategy == "zorder"
     assert CompactOptions.parse({}).strategy == "binpack"
@@ -432,7 +432,7 @@ def groups(table: lakescan.Table, **options: Any) -> int:
     return len(table.scan().options(**options).plan().groups)
 
 
-def test_splits_decide_how_many_readers_there_are_if_flink_infers_them(tmp_path: Path) -> None:
+def test_the_number_of_readers_follows_the_splits_if_flink_infers_it(tmp_path: Path) -> None:
     catalog = lakescan.catalog("inferring", warehouse=tmp_path)
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", "id BIGINT")
@@ -447,7 +447,9 @@ def test_splits_decide_how_many_readers_there_are_if_flink_infers_them(tmp_path:
     assert groups(table, infer_source_parallelism=False, **sizes) == 2
 
 
-def test_as_many_threads_read_metadata_as_the_worker_pool_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worker_pool_size_limits_the_threads_that_read_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from lakescan.common import executors
 
     catalog = lakescan.catalog("pooled", warehouse=tmp_path)
@@ -464,7 +466,7 @@ def test_as_many_threads_read_metadata_as_the_worker_pool_has(tmp_path: Path, mo
     assert set(sizes) == {3}
 
 
-def test_row_groups_have_the_rows_and_the_bytes_that_the_table_says(tmp_path: Path) -> None:
+def test_row_groups_follow_the_row_and_byte_limits_of_the_table(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     catalog = lakescan.catalog("grouped", warehouse=tmp_path)
@@ -484,7 +486,7 @@ def test_row_groups_have_the_rows_and_the_bytes_that_the_table_says(tmp_path: Pa
         rows_of_groups("none", **{"write.parquet.row-group-limit": "0"})
 
 
-def test_batches_have_the_rows_that_the_table_says_unless_an_option_does(tmp_path: Path) -> None:
+def test_an_option_overrides_the_batch_size_of_the_table(tmp_path: Path) -> None:
     catalog = lakescan.catalog("batched", warehouse=tmp_path)
     catalog.create_namespace("db")
     properties = {"read.parquet.vectorization.batch-size": "300"}
@@ -494,7 +496,7 @@ def test_batches_have_the_rows_that_the_table_says_unless_an_option_does(tmp_pat
     assert max(batch.num_rows for batch in table.scan().options(batch_size=500).to_batches()) == 500
 
 
-def test_a_stream_is_no_read_and_a_read_no_stream(tmp_path: Path) -> None:
+def test_stream_options_and_read_options_are_separate(tmp_path: Path) -> None:
     catalog = lakescan.catalog("either", warehouse=tmp_path)
     catalog.create_namespace("db")
     catalog.create_table("db.t", "id BIGINT").append(pa.table({"id": [1]}))
@@ -508,7 +510,7 @@ def test_a_stream_is_no_read_and_a_read_no_stream(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("allowed", "fails"), [(0, True), (1, True), (2, False), (-1, False)])
-def test_a_stream_may_fail_to_look_for_commits_as_often_in_a_row_as_it_is_allowed(
+def test_a_stream_tolerates_the_allowed_number_of_consecutive_failed_lookups(
     allowed: int, fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lakescan.api.stream import TableStream

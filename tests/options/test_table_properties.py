@@ -26,7 +26,7 @@ class Sizes(Properties):
     width = Property("width", 3, positive, "how wide it is")
 
 
-def test_a_property_is_its_default_where_a_table_does_not_have_it() -> None:
+def test_a_missing_property_has_its_default() -> None:
     assert Sizes({}, "here").width == 3
     assert Sizes({"width": "5"}, "here").width == 5
 
@@ -39,13 +39,13 @@ def test_a_property_is_parsed_once() -> None:
     assert sizes.width == 5
 
 
-def test_an_invalid_value_says_where_it_is_and_what_is_expected() -> None:
+def test_an_invalid_value_is_reported_with_its_place_and_the_expected_form() -> None:
     with pytest.raises(lakescan.InvalidOption, match="here: 'width'='0': expected a whole number above 0"):
         _ = Sizes({"width": "0"}, "here").width
 
 
 @pytest.mark.parametrize("kind", [IcebergProperties])
-def test_every_property_says_what_it_does_and_has_a_default_of_its_type(kind: type[Properties]) -> None:
+def test_every_property_has_a_description_and_a_default_of_its_type(kind: type[Properties]) -> None:
     for name, each in kind.declarations().items():
         assert each.doc, name
         assert getattr(kind({}, ""), each._attribute) == each.default
@@ -82,7 +82,7 @@ def test_a_property_of_writers_does_not_make_an_iceberg_read_fail(tmp_path: Path
 @pytest.mark.parametrize(
     "name", ["read.split.target-size", "read.split.open-file-cost", "read.split.planning-lookback"]
 )
-def test_a_property_of_reads_that_is_no_number_is_refused_by_name(tmp_path: Path, name: str) -> None:
+def test_an_invalid_number_in_a_read_property_is_refused_by_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(lakescan.InvalidOption, match=f"'{name}'='large': expected a whole number"):
         _iceberg(tmp_path, {name: "large"}).scan().to_arrow()
 

@@ -49,7 +49,7 @@ def model(files: list[Own]) -> list[tuple[int, int]]:
 
 
 @given(files=FILES_OF, values=st.lists(st.integers(0, 99), min_size=POSITIONS + KEYS, max_size=POSITIONS + KEYS))
-def test_sums_and_uses_are_those_of_the_pairs(files: list[Own], values: list[int]) -> None:
+def test_sums_and_uses_equal_those_of_the_pairs(files: list[Own], values: list[int]) -> None:
     found, expected = references(files), model(files)
     mine = [[number for n, number in expected if n == file] for file in range(len(files))]
     assert pairs_of(found) == expected
@@ -86,7 +86,7 @@ def table(files: list[Own]) -> FileTable:
 
 
 @given(files=FILES_OF)
-def test_unused_deletes_leave_and_the_others_stay_with_their_files(files: list[Own]) -> None:
+def test_unused_deletes_are_dropped_and_the_others_stay_with_their_files(files: list[Own]) -> None:
     found = table(files).drop_unused_deletes()
     assert found.state() == table(files).state()
     assert len(found.deletes) == len({number for _, number in model(files)})

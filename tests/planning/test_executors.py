@@ -76,7 +76,7 @@ def test_processes_plan_as_threads_do(table: lakescan.Table) -> None:
         assert described(table.scan().plan_with(pool).plan()) == described(table.scan().plan())
 
 
-def test_a_mode_says_whether_an_executor_is_used() -> None:
+def test_the_mode_decides_whether_an_executor_is_used() -> None:
     executor = Counting()
     assert executor_for(executor, "local", 1 << 50) is LOCAL
     assert executor_for(executor, "auto", 1) is LOCAL
@@ -85,7 +85,7 @@ def test_a_mode_says_whether_an_executor_is_used() -> None:
     assert executor_for(None, "distributed", 1) is LOCAL
 
 
-def test_the_table_says_the_mode_where_the_scan_does_not(shop) -> None:
+def test_the_mode_of_the_table_applies_if_the_scan_has_none(shop) -> None:
     scan = lakescan.table(shop.orders).scan()
     assert scan.spec.planning_mode("data") == "auto"
     assert scan.options(data_planning_mode="local").spec.planning_mode("data") == "local"
@@ -116,7 +116,7 @@ def test_a_failure_of_the_work_is_the_plans_failure() -> None:
         list(ReadAhead(2).map(work, range(5)))
 
 
-def test_a_path_is_of_one_share_whatever_is_beside_it() -> None:
+def test_all_actions_of_a_path_are_in_one_partition() -> None:
     paths = [f"/t/part-{n:05d}-{n * 7919:x}.parquet" for n in range(5000)] + ["é", "x"]
     together = shares_of(pa.array(paths), 16)
     assert [shares_of(pa.array([p]), 16)[0] for p in paths[:50] + paths[-2:]] == [*together[:50], *together[-2:]]

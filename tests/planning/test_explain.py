@@ -13,7 +13,7 @@ import lakescan
 from lakescan.planning.explain import plan_for_terminal, write_html
 from lakescan.planning.explain.summary import summarise
 from lakescan.planning.plan import ScanPlan
-from tests.support.browser import drawn
+from tests.support.browser import draw_page
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def plan(shop) -> ScanPlan:
     return lakescan.table(shop.orders).scan().where("ordered_at >= '2026-03-10' and price > 20").plan()
 
 
-def test_the_text_goes_from_manifests_to_rows(shop) -> None:
+def test_the_text_describes_manifests_files_and_rows(shop) -> None:
     text = lakescan.table(shop.orders).scan().where("ordered_at < '2026-02-01'").explain()
     stages = [
         "manifests",
@@ -44,7 +44,7 @@ def test_the_text_names_filter_residuals_and_deletes(plan: ScanPlan, shop) -> No
     assert "deletion vectors" in text
 
 
-def test_a_delta_plan_speaks_of_versions_and_log_files(shop) -> None:
+def test_a_delta_plan_mentions_versions_and_log_files(shop) -> None:
     text = lakescan.table(shop.customers).scan().explain()
     assert "version: 5" in text
     assert "log files" in text
@@ -103,7 +103,7 @@ def test_an_empty_plan_is_drawn_too(shop, tmp_path: Path) -> None:
 
 def test_a_browser_draws_the_page(plan: ScanPlan, tmp_path: Path) -> None:
     """Bars are as long as their values, pictures stand side by side, and nothing is misplaced."""
-    shapes = drawn(write_html([plan], tmp_path / "plan.html"))
+    shapes = draw_page(write_html([plan], tmp_path / "plan.html"))
     page = shapes.width
     funnel = shapes.of("svg.funnel rect.kept")
     tracks = shapes.of("svg.funnel rect.track")
@@ -124,7 +124,7 @@ def test_a_browser_draws_the_page(plan: ScanPlan, tmp_path: Path) -> None:
 
 
 def test_on_a_narrow_screen_pictures_are_below_each_other(plan: ScanPlan, tmp_path: Path) -> None:
-    shapes = drawn(write_html([plan], tmp_path / "plan.html"), width=500)
+    shapes = draw_page(write_html([plan], tmp_path / "plan.html"), width=500)
     figures = shapes.of("figure")
     assert all(above.y + above.height <= below.y for above, below in itertools.pairwise(figures))
     assert all(box.x + box.width <= shapes.width for box in shapes.of("svg, .tile"))

@@ -45,7 +45,9 @@ def expected(values: list[Any], largest: bool) -> Any:
 @settings(max_examples=25)
 @given(files=st.lists(_ROWS, max_size=3), condition=st.sampled_from(["true", "i > 0", "i is null or i < 2"]))
 @pytest.mark.parametrize("name", ["iceberg", "delta"])
-def test_they_are_those_of_a_full_scan(name: str, files: list[Any], condition: str, tmp_path_factory: Any) -> None:
+def test_extremes_equal_those_of_a_full_scan(
+    name: str, files: list[Any], condition: str, tmp_path_factory: Any
+) -> None:
     folder = tmp_path_factory.mktemp("t")
     if name == "iceberg":
         made = local_catalog(folder).create_table("n.t", _SCHEMA)
@@ -115,14 +117,14 @@ def test_a_partition_column_is_answered_by_its_values(tmp_path: Path) -> None:
     assert (scan.min("p"), scan.max("p")) == tuple(names)
 
 
-def test_times_are_exact_where_statistics_cut_them(tmp_path: Path) -> None:
+def test_times_are_exact_although_statistics_are_truncated(tmp_path: Path) -> None:
     """Delta's statistics hold milliseconds."""
     moment = datetime(2026, 1, 1, 0, 0, 0, 123_456)
     write_deltalake(tmp_path / "t", pa.table({"t": pa.array([moment], pa.timestamp("us"))}))
     assert lakescan.table(tmp_path / "t").scan().max("t") == moment
 
 
-def test_reporters_are_told_of_the_plan(numbers: str) -> None:
+def test_reporters_receive_the_plan(numbers: str) -> None:
     reports = InMemoryReporter()
     lakescan.table(numbers).scan().report_to(reports).min("n")
     assert [r.metrics.result_data_files for r in reports.reports] == [3]

@@ -88,7 +88,7 @@ def test_a_condition_on_a_partition_skips_manifests(tmp_path: Path) -> None:
     assert (metrics.result_data_files, metrics.skipped_data_manifests) == (0, 1)
 
 
-def test_the_file_of_a_row_prunes(table: lakescan.Table) -> None:
+def test_conditions_on_the_file_path_prune(table: lakescan.Table) -> None:
     every = table.scan().select("id", "_file").to_arrow()
     path = every["_file"][0].as_py()
     expected = ids(every.filter(pc.equal(every["_file"], path)))
@@ -100,7 +100,7 @@ def test_the_file_of_a_row_prunes(table: lakescan.Table) -> None:
     assert planned(table.scan().where("_file like '%nothing%'"))[0] in (0, len(table.scan().plan().files))
 
 
-def test_files_are_filtered_by_their_facts(table: lakescan.Table) -> None:
+def test_files_are_filtered_by_their_metadata(table: lakescan.Table) -> None:
     files = table.scan().plan().files
     path, size = files["path"][0].as_py(), files["size"][0].as_py()
     for condition, kept in {
@@ -136,7 +136,7 @@ def test_a_limit_counts_the_rows_of_filtered_files(table: lakescan.Table) -> Non
         assert scan.filter_files(lakescan.col("file_path") == last).to_arrow().num_rows == 1
 
 
-def test_filters_of_files_add_up_and_travel_with_tasks(table: lakescan.Table) -> None:
+def test_file_filters_are_combined_and_sent_with_tasks(table: lakescan.Table) -> None:
     import pickle
 
     scan = table.scan().filter_partitions("day = 'a'").filter_files("record_count > 0").where("id > 4")
@@ -148,7 +148,7 @@ def test_filters_of_files_add_up_and_travel_with_tasks(table: lakescan.Table) ->
     assert "partitions where day" in repr(scan)
 
 
-def test_what_is_no_fact_of_files_is_refused(table: lakescan.Table) -> None:
+def test_other_columns_in_a_file_filter_are_refused(table: lakescan.Table) -> None:
     for scan in (table.scan().filter_files("id = 1"), table.scan().filter_partitions("file_path = 'x'")):
         with pytest.raises(NoSuchColumn):
             scan.plan()

@@ -42,7 +42,7 @@ def test_values_survive_as_plain_ones(values: pa.Array) -> None:
     assert decode_plain(encode_plain(values.slice(1)), values.type).equals(values.slice(1))
 
 
-def test_groups_are_the_same_after_they_were_sent() -> None:
+def test_groups_are_unchanged_after_being_sent() -> None:
     rows = [
         {"path": f"f{n}", "file_format": "parquet", "size": 9, "spec_id": 0, "same_place": ["x"] if n else None}
         for n in range(5)

@@ -29,7 +29,7 @@ def said(table: lakescan.Table, condition: str = "true") -> str:
     return "\n".join(hints(table.scan().where(condition).plan()))
 
 
-def test_small_files_are_to_be_compacted(small: lakescan.Table) -> None:
+def test_small_files_get_a_hint_to_compact_them(small: lakescan.Table) -> None:
     assert "100% of the 12 files are under 1 MB: compact them" in said(small)
 
 
@@ -38,12 +38,12 @@ def test_a_filter_column_without_statistics_is_named(small: lakescan.Table) -> N
     assert "no statistics" not in said(small, "id >= 0")
 
 
-def test_a_filter_that_skips_no_partition_is_told_of_them(small: lakescan.Table) -> None:
+def test_a_filter_without_partition_columns_gets_a_hint_about_them(small: lakescan.Table) -> None:
     assert "partitioned by day" in said(small, "id >= 0")
     assert "partitioned by" not in said(small, "day = 1")
 
 
-def test_deletes_that_are_much_of_the_reading_are_named(tmp_path: Path) -> None:
+def test_deletes_that_dominate_reading_are_named(tmp_path: Path) -> None:
     from samples.delta_deletes import commit_vectors, stored_vector
 
     folder = tmp_path / "t"
@@ -56,7 +56,7 @@ def test_deletes_that_are_much_of_the_reading_are_named(tmp_path: Path) -> None:
     assert ("of the bytes to read: rewrite the deletes" in found) == (vector > size / 4)
 
 
-def test_a_plan_with_nothing_to_say_says_nothing(tmp_path: Path) -> None:
+def test_a_good_plan_has_no_hints(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     write_deltalake(folder, pa.table({"id": [1, 2]}))
     assert said(lakescan.table(str(folder)), "id = 1") == ""

@@ -30,7 +30,7 @@ def groups(weight: list[int], target: int, lookback: int) -> list[list[int]]:
         ([64, 64, 128, 32, 32, 32, 32], 128, 1, [[64, 64], [128], [32, 32, 32, 32]]),
     ],
 )
-def test_the_bins_are_those_that_icebergs_packing_makes(
+def test_the_bins_equal_those_of_icebergs_packing(
     weight: list[int], target: int, lookback: int, expected: list[list[int]]
 ) -> None:
     # Recorded from apache/iceberg's BinPacking with the largest bin closed first, as its scan planning uses it.
@@ -51,7 +51,7 @@ def test_past_the_lookback_the_fullest_bin_is_closed_first() -> None:
 
 
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=60), st.integers(1, 100), st.integers(1, 12))
-def test_every_split_is_in_one_group_and_none_is_over_the_target_but_single_ones(
+def test_every_split_is_in_one_group_and_only_single_splits_exceed_the_target(
     weight: list[int], target: int, lookback: int
 ) -> None:
     found = groups(weight, target, lookback)

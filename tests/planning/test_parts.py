@@ -43,7 +43,7 @@ def test_parts_have_every_file_once(table: lakescan.Table, monkeypatch: pytest.M
     assert sorted(scan.to_arrow()["n"].to_pylist()) == list(range(20, 60))
 
 
-def test_closing_the_parts_reports_what_was_planned(table: lakescan.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_the_parts_reports_the_planned_files(table: lakescan.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakescan.tables.scan_spec._PART_FILES", 1)
     monkeypatch.setattr("lakescan.iceberg.manifests.manifest_reader._BATCH_MANIFESTS", 1)
     reports = InMemoryReporter()
@@ -69,13 +69,13 @@ def test_deletes_of_parts_keep_their_files(shop, monkeypatch: pytest.MonkeyPatch
     assert scan.to_arrow().num_rows == lakescan.table(shop.orders).scan().count()
 
 
-def test_residuals_are_left_out_where_the_engine_filters(table: lakescan.Table) -> None:
+def test_residuals_are_omitted_if_the_engine_filters(table: lakescan.Table) -> None:
     scan = table.scan().where("n = 25")
     assert scan.to_arrow()["n"].to_pylist() == [25]
     assert sorted(scan.ignore_residuals().to_arrow()["n"].to_pylist()) == list(range(20, 30))
 
 
-def test_statistics_are_those_of_the_filter_and_those_asked_for(table: lakescan.Table) -> None:
+def test_statistics_of_the_filter_and_requested_columns_are_kept(table: lakescan.Table) -> None:
     assert table.scan().plan().column_stats.num_columns == 0
     assert table.scan().where("n < 10").plan().column_stats.column_names == ["n"]
     kept = table.scan().where("n < 10").include_column_stats("s").plan().column_stats
@@ -91,7 +91,7 @@ def test_statistics_of_delta_tables_are_kept_too(tmp_path: Path) -> None:
     assert kept["s"].to_pylist() == [{"lower": "a", "upper": "a", "null_count": 1, "nan_count": None, "value_count": 2}]
 
 
-def test_a_plan_says_how_many_readers_it_can_keep_busy(table: lakescan.Table) -> None:
+def test_a_plan_reports_how_many_readers_it_can_use(table: lakescan.Table) -> None:
     scan = table.scan().options(split_size=1, file_open_cost=1)
     assert scan.plan().parallelism == len(scan.plan().groups) > 3
     assert scan.limit(2).plan().parallelism <= 2

@@ -93,18 +93,18 @@ def test_files_with_the_same_residual_share_it() -> None:
     assert len(found.residuals) == 1
 
 
-def test_a_limit_takes_no_more_files_than_it_needs() -> None:
+def test_a_limit_plans_no_more_files_than_needed() -> None:
     found = plan(table([(0, 9)] * 5), limit=15)
     assert found.files["path"].to_pylist() == ["f0", "f1"]
     assert found.report.skipped_by_limit == 3
 
 
-def test_a_limit_keeps_all_files_where_deletes_or_a_filter_may_take_rows_away() -> None:
+def test_a_limit_keeps_all_files_if_deletes_or_a_filter_may_remove_rows() -> None:
     assert len(plan(table([(0, 9)] * 3, deletes=[[0], [], []]), limit=1).files) == 3
     assert len(plan(table([(0, 9)] * 3), "i > 3", limit=1).files) == 3
 
 
-def test_deletes_that_no_file_names_are_left_out() -> None:
+def test_unreferenced_deletes_are_left_out() -> None:
     found = plan(table([(0, 9), (0, 9)], deletes=[[2], [2, 0]]))
     assert found.deletes["path"].to_pylist() == ["d0", "d2"]
     assert found.files["deletes"].to_pylist() == [[1], [1, 0]]

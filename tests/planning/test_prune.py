@@ -129,7 +129,7 @@ def test_bounds_decide_comparisons(condition: str, might: bool, must: bool) -> N
     ],
 )
 @pytest.mark.parametrize(("nulls", "nans"), [(0, 3), (2, 1)])
-def test_a_file_of_nothing_but_nan_and_nulls_has_no_number(text: str, may: bool, nulls: int, nans: int) -> None:
+def test_a_file_of_only_nan_and_nulls_matches_no_number(text: str, may: bool, nulls: int, nans: int) -> None:
     """NaN equals no number, and is greater than all."""
     counts = [pa.array([each], pa.int64()) for each in (nulls, nans, 3)]
     unknown = pa.nulls(1, pa.float64())

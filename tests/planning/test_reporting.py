@@ -54,7 +54,7 @@ def test_a_report_is_one_line_of_the_rest_model(shop, caplog: pytest.LogCaptureF
         ("isnan(a)", {"type": "is-nan", "term": "a"}),
     ],
 )  # fmt: skip
-def test_expressions_are_icebergs(condition: str, expected: Any) -> None:
+def test_expressions_have_icebergs_form(condition: str, expected: Any) -> None:
     from lakescan.expressions.sql import parse_filter
 
     assert expression(parse_filter(condition)) == expected
@@ -86,13 +86,13 @@ def pq_numbers(path: str) -> list[int]:
     ("condition", "rows"),
     [("true", 28), ("n >= 10", 20), ("n > 12", 17), ("n < 5", 3), ("n = 99", 0), ("n is null", 0)],
 )
-def test_a_count_is_that_of_the_rows(numbers: Path, condition: str, rows: int) -> None:
+def test_a_count_equals_the_number_of_rows(numbers: Path, condition: str, rows: int) -> None:
     scan = lakescan.table(str(numbers)).scan().where(condition)
     assert scan.count() == scan.to_arrow().num_rows == rows
     assert scan.limit(5).count() == min(5, rows)
 
 
-def test_a_count_reads_no_file_of_which_it_is_known(numbers: Path) -> None:
+def test_a_count_reads_no_file_with_a_known_count(numbers: Path) -> None:
     for file in numbers.glob("*.parquet"):
         file.unlink()
     table = lakescan.table(str(numbers))
@@ -107,7 +107,7 @@ def test_a_count_of_an_iceberg_table_with_position_deletes_is_exact(shop) -> Non
     assert scan.count() == scan.to_arrow().num_rows
 
 
-def test_a_limit_needs_no_more_manifests_than_it_takes(tmp_path: Path) -> None:
+def test_a_limit_reads_no_more_manifests_than_needed(tmp_path: Path) -> None:
     catalog = local_catalog(tmp_path)
     table = catalog.create_table("n.t", pa.schema([("id", pa.int64())]))
     for start in range(40):
@@ -228,6 +228,6 @@ def test_a_reporter_of_a_catalog_that_fails_is_logged(tmp_path: Path, caplog: py
 
 
 @pytest.mark.parametrize("given", ["nothing.here:x", "no colon", 5])
-def test_what_is_no_reporter_is_refused(tmp_path: Path, given: Any) -> None:
+def test_an_invalid_reporter_is_refused(tmp_path: Path, given: Any) -> None:
     with pytest.raises(lakescan.errors.InvalidOption, match="metrics reporter"):
         of_catalog(tmp_path, given)

@@ -15,10 +15,10 @@ def test_opening_small_files_makes_no_more_tasks_than_there_are_readers() -> Non
     assert -(-100 * 4 * MIB // size) == 2
 
 
-def test_files_that_fill_the_readers_are_split_as_ever() -> None:
+def test_files_that_keep_all_readers_busy_are_split_as_usual() -> None:
     assert PACKING.size_for(300 * MIB, 100) == 128 * MIB
     assert PACKING.size_for(40 * MIB, 2) == replace(PACKING, weighs_opening=False).size_for(48 * MIB, 2)
 
 
-def test_a_size_that_is_asked_for_stays() -> None:
+def test_an_explicit_split_size_is_kept() -> None:
     assert replace(PACKING, split_size=64 * MIB).size_for(1 * MIB, 100) == 64 * MIB

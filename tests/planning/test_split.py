@@ -35,12 +35,12 @@ def test_a_file_without_offsets_is_cut_by_size() -> None:
     assert ranges(files({"size": 250}), 100) == [(0, 0, 100), (0, 100, 200), (0, 200, NO_END)]
 
 
-def test_offsets_that_do_not_ascend_within_the_file_are_not_believed() -> None:
+def test_offsets_that_do_not_ascend_within_the_file_are_ignored() -> None:
     for offsets in ([4, 4], [200, 100], [4, 999], []):
         assert ranges(files({"size": 300, "split_offsets": offsets}), 1000) == [(0, 0, NO_END)]
 
 
-def test_a_size_that_no_file_has_makes_no_more_splits_than_the_file_can_fill() -> None:
+def test_an_impossible_size_makes_no_more_splits_than_the_file_can_fill() -> None:
     for size in (2**48, 2**60, 2**63 - 1):
         assert len(ranges(files({"size": size, "record_count": 5}), 100)) == 64
         assert len(ranges(files({"size": size, "record_count": 2**60}), 100)) == limits.SPLITS

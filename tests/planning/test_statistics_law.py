@@ -119,11 +119,13 @@ def leaves(draw: st.DrawFn, column: str) -> Test:
     )
     if form == "compared":
         op, value = draw(st.sampled_from(["=", "!=", "<", "<=", ">", ">="])), literal()
-        return Comparison(column, op=op, value=value), lambda n: e.compared(op, keys[n], e.key(value))
+        return Comparison(column, op=op, value=value), lambda n: e.sql_comparison(op, keys[n], e.key(value))
     if form == "between":
         low, high = literal(), literal()
         test = Comparison(column, op=">=", value=low) & Comparison(column, op="<=", value=high)
-        return test, lambda n: e.both(e.compared(">=", keys[n], e.key(low)), e.compared("<=", keys[n], e.key(high)))
+        return test, lambda n: e.both(
+            e.sql_comparison(">=", keys[n], e.key(low)), e.sql_comparison("<=", keys[n], e.key(high))
+        )
     if form == "in":
         listed, has_null = [literal() for _ in range(draw(st.integers(1, 3)))], draw(st.booleans())
         wanted = [e.key(value) for value in listed]
@@ -136,12 +138,12 @@ def leaves(draw: st.DrawFn, column: str) -> Test:
         return In(column, values=tuple(listed), has_null=has_null), found
     if form == "like":
         pattern = draw(st.sampled_from(["a%", "%a", "%", "a" * 16 + "%", "%\ud7ff%", r"\%\_\\%", "a" * 40 + "_", "_"]))
-        return Like(column, pattern=pattern), lambda n: e.like(keys[n], pattern)
+        return Like(column, pattern=pattern), lambda n: e.sql_like(keys[n], pattern)
     return IsNull(column), lambda n: keys[n] is None
 
 
 def negated(test: Test) -> Test:
-    return ~test[0], lambda n: e.negation(test[1](n))
+    return ~test[0], lambda n: e.sql_not(test[1](n))
 
 
 def conjunction(tests: tuple[Test, Test]) -> Test:
@@ -176,7 +178,7 @@ LAW = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck
 @pytest.mark.parametrize("column", TRANSFORMS)
 @LAW
 @given(data=st.data())
-def test_transforms_of_every_type(made: Made, column: str, data: st.DataObject) -> None:
+def test_pruning_by_transforms_of_every_type_loses_no_row(made: Made, column: str, data: st.DataObject) -> None:
     transform = data.draw(st.sampled_from(TRANSFORMS[column]))
     check(made.partitioned(column, transform), column, data.draw(filters(column)))
 
@@ -185,14 +187,16 @@ def test_transforms_of_every_type(made: Made, column: str, data: st.DataObject) 
 @pytest.mark.parametrize("mode", MODES)
 @settings(LAW, max_examples=12)
 @given(column=st.sampled_from(COLUMNS), data=st.data())
-def test_bounds_of_every_type_in_every_metrics_mode(made: Made, mode: str, column: str, data: st.DataObject) -> None:
+def test_pruning_by_bounds_of_every_type_and_metrics_mode_loses_no_row(
+    made: Made, mode: str, column: str, data: st.DataObject
+) -> None:
     check(made.with_metrics(mode), column, data.draw(filters(column)))
 
 
 @pytest.mark.slow
 @settings(LAW, max_examples=30)
 @given(column=st.sampled_from(COLUMNS), data=st.data())
-def test_bounds_that_pyiceberg_wrote(made: Made, column: str, data: st.DataObject) -> None:
+def test_pruning_by_bounds_of_pyiceberg_loses_no_row(made: Made, column: str, data: st.DataObject) -> None:
     assume(column != "fine")
     check(made.by_pyiceberg(), column, data.draw(filters(column)))
 
@@ -201,7 +205,7 @@ def test_bounds_that_pyiceberg_wrote(made: Made, column: str, data: st.DataObjec
 @pytest.mark.parametrize("writer", ["lakescan", "deltalake"])
 @settings(LAW, max_examples=30)
 @given(column=st.sampled_from(COLUMNS), data=st.data())
-def test_statistics_of_delta(made: Made, writer: str, column: str, data: st.DataObject) -> None:
+def test_pruning_by_delta_statistics_loses_no_row(made: Made, writer: str, column: str, data: st.DataObject) -> None:
     assume(column not in NO_SUCH_IN_DELTA)
     check(made.delta(writer), column, data.draw(filters(column)))
 

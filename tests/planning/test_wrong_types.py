@@ -65,7 +65,7 @@ def test_an_argument_and_an_option_must_agree(tmp_path: Path, delta: str) -> Non
             lakescan.save(ROWS, tmp_path / "new", format="delta", partition_by="id", properties={"a": "1"}, **twice)  # type: ignore[arg-type]
 
 
-def test_a_predicate_is_an_option_as_it_is(delta: str) -> None:
+def test_a_predicate_object_is_accepted_as_an_option(delta: str) -> None:
     assert lakescan.table(delta, where=lakescan.col("s") == "it's").count() == 1
 
 
@@ -86,16 +86,16 @@ def test_a_filter_is_text_or_a_predicate(delta: str, where: Any) -> None:
         {"key-manager": "../x"},
     ],
 )
-def test_values_beyond_what_python_holds_are_invalid(delta: str, options: dict[str, Any]) -> None:
+def test_values_beyond_the_range_of_python_are_invalid(delta: str, options: dict[str, Any]) -> None:
     with pytest.raises(InvalidOption):
         lakescan.table(delta, **options).count()
 
 
-def test_huge_numbers_are_limits_that_nothing_reaches(delta: str) -> None:
+def test_huge_limits_are_accepted(delta: str) -> None:
     assert lakescan.table(delta, limit=10**30, file_open_cost=10**30).to_arrow().num_rows == 2
 
 
-def test_a_number_of_too_many_digits_is_no_snapshot(tmp_path: Path) -> None:
+def test_a_number_with_too_many_digits_is_not_a_snapshot(tmp_path: Path) -> None:
     local_catalog(tmp_path)
     lakescan.save(ROWS, "local.db.t")
     for version in ("9" * 5000, "--5"):

@@ -27,7 +27,7 @@ DOCUMENT = """# Benchmarks
 """
 
 
-def test_ratios_of_a_document() -> None:
+def test_ratios_are_read_from_a_document() -> None:
     found = list(ratios(DOCUMENT))
     assert found == [("Planning an Iceberg table", "Java", 0.72), ("Reading in process", "Polars", 1.28)]
 
@@ -38,18 +38,18 @@ def test_the_picture_has_a_dot_for_each_ratio() -> None:
     assert [dot.get("class") for dot in dots] == ["faster", "slower"]
 
 
-def test_the_picture_is_that_of_the_document() -> None:
+def test_the_picture_matches_the_document() -> None:
     document = Path("docs/benchmarks.md").read_text()
     assert Path("docs/benchmarks.svg").read_text() == draw(document)
     assert len(list(ratios(document))) > 50
 
 
-def test_a_ratio_is_worse_from_a_fifth_more_on() -> None:
+def test_a_ratio_is_worse_from_20_percent_more() -> None:
     committed = {"read": 0.5, "plan": 1.0}
     assert worse({"read": 0.59, "plan": 1.2, "new": 9.0}, committed) == ["plan"]
 
 
-def test_committed_ratios_are_of_tasks() -> None:
+def test_committed_ratios_belong_to_tasks() -> None:
     ratios = json.loads(COMMITTED.read_text())
     assert len(ratios) > 20
     assert all(isinstance(ratio, float) and ratio > 0 for ratio in ratios.values())

@@ -46,7 +46,7 @@ def _texts(source: str) -> Iterator[str]:
             yield node.value
 
 
-def test_no_message_sends_who_installed_the_wheel_to_a_file_of_the_repository() -> None:
+def test_messages_name_no_files_that_the_wheel_lacks() -> None:
     named = re.compile(
         rf"(?<![\w/.-])(docs|{'|'.join(FOLDERS)})/\w+|\b(README|CONTRIBUTING|CHANGELOG)\.md|\bmake \w+-\w+"
     )

@@ -24,7 +24,7 @@ def run(folder: Path, days: int) -> dict[str, int]:
     return lakehouse.main(["--folder", str(folder), "--days", str(days), "--orders", "40"])
 
 
-def test_the_lakehouse_is_what_its_raw_files_say_and_a_run_without_new_files_changes_nothing(tmp_path: Path) -> None:
+def test_the_lakehouse_matches_its_raw_files_and_a_run_without_new_files_changes_nothing(tmp_path: Path) -> None:
     assert run(tmp_path, 2) == {"bronze": 42 + 52, "silver": 40 + 50 - _repeated(tmp_path), "gold": 10}
     assert run(tmp_path, 2) == {"bronze": 0, "silver": 0, "gold": 0}
     later = run(tmp_path, 3)
@@ -40,7 +40,7 @@ def _repeated(folder: Path) -> int:
     return len(numbers) - len(set(numbers))
 
 
-def test_the_lakehouse_loads_nothing_twice_if_a_run_ended_before_it_kept_its_offset(tmp_path: Path) -> None:
+def test_the_lakehouse_loads_nothing_twice_if_a_run_ends_before_storing_its_offset(tmp_path: Path) -> None:
     run(tmp_path, 2)
     (tmp_path / "silver.offset").unlink()
     assert run(tmp_path, 2) == {"bronze": 0, "silver": 0, "gold": 0}
@@ -61,7 +61,7 @@ def url(tmp_path: Path) -> Iterator[str]:
     server.server_close()
 
 
-def test_the_service_says_that_a_table_without_commits_has_no_version(url: str) -> None:
+def test_the_service_returns_no_version_for_a_table_without_commits(url: str) -> None:
     assert service.ask(f"{url}/health") == (200, {"version": None, "rows": 0, "advice": []})
 
 
@@ -71,7 +71,7 @@ def test_the_service_names_the_members_that_an_order_lacks(url: str) -> None:
     assert body["error"].endswith("missing members: amount, country")
 
 
-def test_the_service_reads_what_it_saved_now_and_as_of_each_version(url: str) -> None:
+def test_the_service_reads_saved_orders_now_and_as_of_each_version(url: str) -> None:
     _, first = service.ask(f"{url}/orders", [ORDER, {**ORDER, "order_id": 2, "country": "DE"}])
     status, second = service.ask(f"{url}/orders", [{**ORDER, "amount": "12.00"}])
     assert (status, second["inserted"], second["updated"]) == (200, 0, 1)
@@ -100,7 +100,7 @@ def test_the_service_reads_what_it_saved_now_and_as_of_each_version(url: str) ->
         ("/nothing", None, None, 404),
     ],
 )
-def test_the_service_answers_what_is_wrong_with_a_status_and_saves_nothing(
+def test_the_service_answers_errors_with_a_status_and_saves_nothing(
     url: str, path: str, rows: object, method: str | None, status: int
 ) -> None:
     found, body = service.ask(f"{url}{path}", rows, method)
@@ -108,7 +108,7 @@ def test_the_service_answers_what_is_wrong_with_a_status_and_saves_nothing(
     assert service.ask(f"{url}/orders") == (200, [])
 
 
-def test_the_service_saves_the_orders_of_many_clients_at_once(url: str) -> None:
+def test_the_service_saves_the_orders_of_many_concurrent_clients(url: str) -> None:
     def save(number: int) -> int:
         return service.ask(f"{url}/orders", [{**ORDER, "order_id": number}])[0]
 

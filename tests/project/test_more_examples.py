@@ -83,7 +83,7 @@ KILLS = [
 
 
 @pytest.mark.slow
-def test_a_table_follows_a_database_though_it_is_killed_at_each_step(tmp_path: Path) -> None:
+def test_a_table_follows_a_database_although_it_is_killed_at_each_step(tmp_path: Path) -> None:
     offset = tmp_path / "offset.json"
     with closing(cdc.open_database(tmp_path)) as database:
         cdc.work(database, 70, seed=1)
@@ -112,7 +112,7 @@ def test_a_batch_that_is_repeated_changes_nothing_and_the_last_change_of_a_row_c
         assert cdc.check(database, table) == 2
 
 
-def test_a_scheduled_day_that_runs_again_is_there_once(tmp_path: Path) -> None:
+def test_a_scheduled_day_that_runs_again_is_loaded_once(tmp_path: Path) -> None:
     days = [date(2026, 1, 1), date(2026, 1, 2)]
     for day in (*days, days[0]):
         assert steps.load(tmp_path, day)["rows"] == 200
@@ -124,7 +124,7 @@ def test_a_scheduled_day_that_runs_again_is_there_once(tmp_path: Path) -> None:
     assert set(steps.mend(tmp_path)) == {"shop.sales", "shop.totals"}
 
 
-def test_days_are_loaded_at_once_into_a_lake_that_is_not_there_yet(tmp_path: Path) -> None:
+def test_days_are_loaded_concurrently_into_a_new_lake(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     days = [date(2026, 1, day) for day in (1, 2, 3)]
     with context.Pool(3) as pool:

@@ -12,7 +12,7 @@ from tests.support import moving
 
 
 @pytest.mark.spark
-def test_a_spark_jobs_new_lines_run(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_new_lines_of_a_spark_job_run(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = moving.run("spark", tmp_path)
     lakescan = names["lakescan"]
     assert sorted(lakescan.table("lake.shop.sales").to_arrow()["id"].to_pylist()) == [2, 2, 3, 3]
@@ -48,7 +48,7 @@ def _rows(value: Any) -> list[str] | None:
     return sorted(str(sorted(row.items())) for row in value.to_pylist())
 
 
-def test_the_lines_instead_of_duckdbs_extensions_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_replacements_of_duckdbs_extensions_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = moving.run("duckdb", tmp_path)
     assert sorted(names["lakescan"].table("lake.shop.orders").to_arrow()["id"].to_pylist()) == [2, 3, 4]
     assert names["lakescan"].table(f"{tmp_path}/events").count() == 4

@@ -41,7 +41,7 @@ def test_every_block_of_a_page_on_spark_runs_and_prints_what_the_page_shows(
     _check(page, spark)
 
 
-def test_an_output_holds_where_dots_stand_for_what_differs_and_nothing_else_does() -> None:
+def test_an_output_matches_if_only_dotted_parts_differ() -> None:
     assert pages.holds("snapshot ...: 3 rows\n", "snapshot 81: 3 rows\n")
     assert pages.holds("a\n...\nb\n", "a\n1\n2\nb\n")
     assert not pages.holds("snapshot ...: 3 rows\n", "snapshot 81: 4 rows\n")

@@ -122,5 +122,5 @@ def test_each_way_to_use_a_private_name_is_found(text: str) -> None:
         "_f()",
     ],
 )
-def test_own_and_public_names_are_not(text: str) -> None:
+def test_own_and_public_names_are_not_reported(text: str) -> None:
     assert private_uses(text) == []

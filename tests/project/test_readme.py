@@ -43,7 +43,7 @@ def test_the_readmes_shell_lines_are_targets_and_extras_that_exist() -> None:
     assert readme.unknown_commands() == []
 
 
-def test_importing_lakescan_brings_neither_spark_nor_pandas() -> None:
+def test_importing_lakescan_imports_neither_spark_nor_pandas() -> None:
     import subprocess
     import sys
 

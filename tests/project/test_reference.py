@@ -57,7 +57,7 @@ def test_the_page_of_all_refusals_has_a_word_for_every_value() -> None:
     assert "| GENERATE &lt;" in _module("refusals_doc").page()
 
 
-def test_every_refusal_that_the_short_page_quotes_is_one_of_the_source() -> None:
+def test_every_refusal_quoted_on_the_short_page_is_in_the_source() -> None:
     is_refusal = _module("refusals_doc").is_refusal
     rows = re.findall(r"^\| (`.+?) \|", (ROOT / "docs" / "reference" / "refused.md").read_text(), re.MULTILINE)
     quoted = [text for row in rows for text in re.findall(r"`([^`]+)`", row)]
@@ -66,7 +66,7 @@ def test_every_refusal_that_the_short_page_quotes_is_one_of_the_source() -> None
     assert not is_refusal("reading a table of lakescan")
 
 
-def test_llms_txt_takes_a_pages_first_sentence() -> None:
+def test_llms_txt_uses_the_first_sentence_of_a_page() -> None:
     first = _module("site_hooks").first_sentence
     assert first("---\nspark: true\n---\n# T\n\nYou read [tables](a.md) **fast**. More.\n") == "You read tables fast."
     assert first("# T\n\nlakescan reads tables. More.\n") == "lakescan reads tables."
@@ -88,7 +88,7 @@ def test_llms_txt_has_the_pages_of_a_section_before_the_sections_within_it() -> 
     assert found == ["## Reference", "- [index]", "- [sql]", "## Python", "- [tables]"]
 
 
-def test_every_fence_is_one_that_the_sites_markdown_takes() -> None:
+def test_every_fence_is_supported_by_the_markdown_of_the_site() -> None:
     """An unsupported fence is rendered as text, and the text after it becomes a block up to the next fence."""
     hook, config = _module("site_hooks").on_page_markdown, {"repo_url": "https://example"}
     docs = ROOT / "docs"

@@ -164,7 +164,7 @@ def test_both_decoders_give_the_same_columns(data: st.DataObject, members: list[
     assert by_columns[0].to_pylist() == list(range(len(records)))
 
 
-def test_stored_values_become_what_their_types_mean() -> None:
+def test_stored_values_are_converted_to_their_logical_types() -> None:
     schema = {
         "type": "record",
         "name": "row",
@@ -216,7 +216,7 @@ def test_a_manifest_whose_block_has_more_than_its_records_ends_in_an_error() -> 
         read_avro([open_container(data, "m.avro")], {1: "s"}, fast=True)
 
 
-def test_a_map_with_a_key_twice_has_its_last_value() -> None:
+def test_a_map_with_a_repeated_key_has_its_last_value() -> None:
     members = [{"name": "m", "type": {"type": "map", "values": "int"}}, {"name": "n", "type": "long"}]
     schema = {"type": "record", "name": "r", "fields": members}
     data = file_of(schema, 1, b"\x04\x02a\x02\x02a\x04\x00\x02")
@@ -276,7 +276,7 @@ FILES = [("orc", c) for c in ("uncompressed", "zlib", "snappy", "lz4", "zstd")] 
 @pytest.mark.parametrize(("file_format", "codec"), FILES)
 @settings(max_examples=15)
 @given(rows=st.integers(0, 300), cuts=st.sets(st.integers(1, 30_000), max_size=6))
-def test_splits_partition_the_rows_and_know_their_positions(
+def test_splits_partition_the_rows_with_their_positions(
     tmp_path_factory: pytest.TempPathFactory, file_format: str, codec: str, rows: int, cuts: set[int]
 ) -> None:
     path = tmp_path_factory.mktemp("f") / "file"
@@ -287,7 +287,7 @@ def test_splits_partition_the_rows_and_know_their_positions(
 
 
 @pytest.mark.parametrize(("file_format", "codec"), FILES)
-def test_a_split_is_not_the_whole_file(tmp_path: Path, file_format: str, codec: str) -> None:
+def test_a_split_does_not_read_the_whole_file(tmp_path: Path, file_format: str, codec: str) -> None:
     rows = 40_000 if file_format == "orc" else 1000
     write_file(tmp_path / "f", file_format, rows, codec)
     size = (tmp_path / "f").stat().st_size

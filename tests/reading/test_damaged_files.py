@@ -73,7 +73,7 @@ def written_as(path: Path, file_format: str) -> None:
             fastavro.writer(out, {"type": "record", "name": "r", "fields": fields}, ROWS.to_pylist(), codec="deflate")
 
 
-def test_pages_with_fewer_rows_than_the_footer_says_are_noticed(tmp_path: Path) -> None:
+def test_pages_with_fewer_rows_than_in_the_footer_are_noticed(tmp_path: Path) -> None:
     data = written(tmp_path / "f", compression="none", use_dictionary=False, write_statistics=False)
     length = int.from_bytes(data[-8:-4], "little")
     pages, end = data[: -8 - length], data[-8 - length :]
@@ -84,7 +84,7 @@ def test_pages_with_fewer_rows_than_the_footer_says_are_noticed(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("old", "new"), [(9000, 9001), (4500, 4400)])
-def test_a_footer_that_contradicts_itself_is_not_believed(tmp_path: Path, old: int, new: int) -> None:
+def test_a_footer_that_contradicts_itself_is_refused(tmp_path: Path, old: int, new: int) -> None:
     data = written(tmp_path / "f")
     (tmp_path / "f").write_bytes(data.replace(varint(old), varint(new)))
     with pytest.raises(CorruptData, match=r"footer records .* rows, but its row groups have"):
@@ -124,7 +124,9 @@ def test_a_damaged_part_is_named(tmp_path: Path, file_format: str) -> None:
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("content", [b"", b"x", b"PAR1", b"PAR1" * 9, b"Obj\x01" + b"\xff" * 40, b"ORC" * 30])
-def test_what_is_no_data_file_is_an_error_of_ours(tmp_path: Path, file_format: str, content: bytes) -> None:
+def test_a_file_that_is_not_a_data_file_raises_a_lakescan_error(
+    tmp_path: Path, file_format: str, content: bytes
+) -> None:
     (tmp_path / "f").write_bytes(content)
     with pytest.raises(CorruptData, match=str(tmp_path / "f")):
         rows_of(tmp_path / "f", file_format)
@@ -133,7 +135,7 @@ def test_what_is_no_data_file_is_an_error_of_ours(tmp_path: Path, file_format: s
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("fault", [OSError(5, "input/output error"), ValueError("a client library"), TimeoutError("")])
 @pytest.mark.parametrize("after", [0, 1, 2, 4])
-def test_a_fault_of_storage_is_not_taken_for_damage(
+def test_a_storage_error_is_not_reported_as_damage(
     tmp_path: Path, file_format: str, fault: Exception, after: int
 ) -> None:
     path = tmp_path / "f"
@@ -147,7 +149,7 @@ def test_a_fault_of_storage_is_not_taken_for_damage(
         assert after > 0  # there were fewer reads than that
 
 
-def test_rows_that_only_a_footer_says_are_not_handed_out(tmp_path: Path) -> None:
+def test_rows_declared_only_by_a_footer_are_not_returned(tmp_path: Path) -> None:
     """A count, or a scan of partition columns, reads no column: 2**40 declared rows would never end."""
     data = written(tmp_path / "f")
     size = int.from_bytes(data[-8:-4], "little")
@@ -162,7 +164,7 @@ def test_rows_that_only_a_footer_says_are_not_handed_out(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("recorded", [None, -1, 3])
-def test_a_count_that_no_writer_knew_is_no_contradiction(recorded: int | None) -> None:
+def test_an_unknown_row_count_is_not_a_contradiction(recorded: int | None) -> None:
     check_rows("f", 3, recorded)
     with pytest.raises(CorruptData, match="f has 3 rows, but the table's metadata records 4"):
         check_rows("f", 3, 4)
@@ -181,7 +183,7 @@ def table(request: Any, tmp_path: Path) -> tuple[str, Path]:
 
 
 @pytest.mark.parametrize("columns", [("n",), (), ("s", "n")])
-def test_a_file_with_other_rows_than_the_table_says_is_refused(
+def test_a_file_with_another_row_count_than_recorded_is_refused(
     table: tuple[str, Path], columns: tuple[str, ...]
 ) -> None:
     location, path = table
@@ -194,7 +196,7 @@ def test_a_file_with_other_rows_than_the_table_says_is_refused(
         scan.where("n > 1").to_arrow()
 
 
-def test_errors_keep_their_words_through_arrows_c_stream(table: tuple[str, Path]) -> None:
+def test_errors_keep_their_message_through_arrows_c_stream(table: tuple[str, Path]) -> None:
     import duckdb
     import polars
 
@@ -211,7 +213,7 @@ def test_errors_keep_their_words_through_arrows_c_stream(table: tuple[str, Path]
         assert path.name in str(raised.value)
 
 
-def test_a_file_that_takes_more_memory_than_there_is_is_named() -> None:
+def test_a_file_that_needs_too_much_memory_is_named() -> None:
     with pytest.raises(NotEnoughMemory, match=r"f: its contents .* malloc of size 99"), decoding("f"):
         raise pa.ArrowMemoryError("malloc of size 99 failed")
 
@@ -237,7 +239,7 @@ _KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 
 @settings(max_examples=60)
 @given(st.data(), st.sampled_from(_KINDS), st.booleans())
-def test_bounds_of_footers_are_those_that_pyarrow_reads(
+def test_bounds_of_footers_equal_those_that_pyarrow_reads(
     data: st.DataObject, kind: tuple[pa.DataType, st.SearchStrategy[Any]], as_integers: bool
 ) -> None:
     values = data.draw(st.lists(st.none() | kind[1], min_size=1, max_size=4))
@@ -256,7 +258,7 @@ def test_bounds_of_footers_are_those_that_pyarrow_reads(
         assert ours.to_pylist() == [getattr(expected, bound) if expected.has_min_max else None]
 
 
-def test_bounds_of_another_length_or_type_are_not_believed() -> None:
+def test_bounds_of_another_length_or_type_are_ignored() -> None:
     from lakescan.reading.parquet.footer import ChunkStatistics
 
     for wrong in (b"", b"\x01", b"\x01" * 9):

@@ -39,7 +39,7 @@ def test_a_range_of_a_bitmap_has_its_positions(positions: list[int], first: int,
 
 
 @given(st.lists(st.integers(0, 10_000_000), unique=True, max_size=20))
-def test_words_hold_a_bit_a_position(positions: list[int]) -> None:
+def test_words_hold_one_bit_per_position(positions: list[int]) -> None:
     words = np.concatenate([np.zeros(0, dtype=np.int64), *words_of(BitMap64(positions))])
     bits = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
     assert bits.tolist() == sorted(positions)

@@ -96,7 +96,7 @@ def test_polars_and_pyarrow_agree(data: st.DataObject, tmp_path_factory: pytest.
 
 
 @pytest.mark.parametrize("encoding", ["DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT", "PLAIN"])
-def test_encodings(tmp_path: Path, encoding: str) -> None:
+def test_all_encodings_are_read_alike(tmp_path: Path, encoding: str) -> None:
     rows = pa.table(
         {"long": pa.array([3, None, -(2**63), 2**63 - 1] * 50), "int": pa.array([1, 2, None, 4] * 50, pa.int32())}
     )
@@ -121,7 +121,7 @@ def test_deleted_rows_are_left_out(tmp_path: Path) -> None:
         assert scan.to_arrow()["id"].to_pylist() == [n for n in range(1000) if n % 3 != 1]
 
 
-def test_it_is_polars_that_decodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_polars_decodes_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_deltalake(str(tmp_path), pa.table({"id": range(100), "text": ["x"] * 100}))
     asked = []
     decoded = fixed_width.decode_with_polars
@@ -132,7 +132,7 @@ def test_it_is_polars_that_decodes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [(names, table.num_rows) for names, table in asked] == [(["id"], 100)]
 
 
-def test_damage_is_told_as_by_pyarrow(tmp_path: Path) -> None:
+def test_damage_is_reported_as_by_pyarrow(tmp_path: Path) -> None:
     as_written(tmp_path / "t", pa.table({"id": range(5000)}), use_dictionary=False, compression="snappy")
     (file,) = (tmp_path / "t").glob("*.parquet")
     data = bytearray(file.read_bytes())

@@ -166,7 +166,7 @@ def write(path: Path, file_format: str, values: list[tuple[int | None, str | Non
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @settings(max_examples=30)
 @given(values=TABLES, batch_size=st.integers(1, 20))
-def test_batches_of_every_format_hold_all_rows_and_know_their_positions(
+def test_batches_of_every_format_have_all_rows_and_their_positions(
     tmp_path_factory: pytest.TempPathFactory, file_format: str, values: list[Any], batch_size: int
 ) -> None:
     path = tmp_path_factory.mktemp("f") / "file"
@@ -187,7 +187,7 @@ def test_a_file_that_is_damaged_or_missing_is_named(tmp_path: Path, file_format:
         rows(tmp_path / "gone", file_format, NUMBERED)
 
 
-def test_an_avro_file_that_breaks_off_is_noticed(tmp_path: Path) -> None:
+def test_a_truncated_avro_file_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "cut.avro"
     write(path, "avro", [(n, "x" * 20) for n in range(100)])
     path.write_bytes(path.read_bytes()[:-30])

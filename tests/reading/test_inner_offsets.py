@@ -52,12 +52,12 @@ def test_columns_in_chunks_are_copied_chunk_by_chunk(name: str) -> None:
     assert values.to_pylist() == [False] * 7
 
 
-def test_only_what_has_an_offset_and_a_struct_inside_is_copied() -> None:
+def test_only_arrays_with_an_offset_and_a_nested_struct_are_copied() -> None:
     for column in (_NESTED, _INNER.slice(3, 2), _KEYS.slice(3, 2), pa.array([[n] for n in range(9)]).slice(3, 2)):
         assert remove_inner_offsets(column) is column
 
 
-def test_a_slice_of_a_batch_is_handed_on_as_its_own_rows() -> None:
+def test_a_slice_of_a_batch_is_passed_on_with_its_own_rows() -> None:
     batch = pa.record_batch({"c": _NESTED}).slice(80)
     assert read_by_duckdb(decode_dictionaries(batch, batch.schema).column("c")) == [
         {"s": {"q": n}} for n in range(80, _ROWS)

@@ -38,7 +38,7 @@ def same(a: Any, b: Any) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-def test_a_value_is_found_if_it_is_known(kind: str, data: Any) -> None:
+def test_a_known_value_is_found(kind: str, data: Any) -> None:
     arrow, values = KINDS[kind]
     known = data.draw(st.lists(st.none() | values, max_size=8))
     asked = data.draw(st.lists(st.none() | values, max_size=8))
@@ -50,7 +50,7 @@ def test_a_value_is_found_if_it_is_known(kind: str, data: Any) -> None:
     assert all(0 <= number < len(codes) for number in numbers.tolist())
 
 
-def test_values_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_with_the_same_hash_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_codes, "hashes", lambda values: np.zeros(len(values), dtype=np.uint64))
     codes, numbers = KeyCodes.build(pa.array(["a", "b", None, "a"]))
     assert numbers[0] == numbers[3] != numbers[1]

@@ -165,7 +165,7 @@ def read(path: str, file_format: str, context: ReadContext) -> tuple[list[dict[s
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @settings(max_examples=40)
 @given(kind=structs(), seed=st.integers(0, 2**32), data=st.data())
-def test_selected_members_have_the_values_that_they_have_in_their_structs(
+def test_selected_members_have_the_values_of_their_structs(
     file_format: str, kind: t.Struct, seed: int, data: st.DataObject
 ) -> None:
     chance, ids = random.Random(seed), iter(range(1, 10_000))
@@ -229,7 +229,7 @@ def test_members_that_are_not_needed_are_not_decoded(
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-def test_members_newer_than_the_file_read_one_member_to_know_null_structs(tmp_path: Path, file_format: str) -> None:
+def test_members_newer_than_the_file_read_one_member_to_find_null_structs(tmp_path: Path, file_format: str) -> None:
     file = str(tmp_path / "f")
     write(file, file_format, FILE, ROWS)
     added = t.Field(9, "added", t.STRING, default="new")
@@ -252,7 +252,7 @@ def test_an_orc_file_whose_names_have_dots_is_read(tmp_path: Path) -> None:
     assert batch.to_pylist()[0] == {"s": {"in.x": 1}}
 
 
-def test_columns_are_cut_down_to_the_members_on_the_paths() -> None:
+def test_columns_are_reduced_to_the_selected_members() -> None:
     inner = MEMBERS[1].type.fields[1]
     assert prune_columns([(COLUMN, MEMBERS[0]), (COLUMN,)]) == (COLUMN,)
     (cut,) = prune_columns([(COLUMN, MEMBERS[1], inner), (COLUMN, MEMBERS[0])])

@@ -129,7 +129,7 @@ def _expected(whole: pa.Table, condition: str) -> list[int]:
     value=st.integers(-5000, 9000),
     also=st.sampled_from(["", " and i is not null", " or s = '001000'", " and not b"]),
 )
-def test_a_filter_returns_what_it_returns_of_all_rows(
+def test_a_filter_with_skipped_stripes_returns_the_rows_of_a_full_scan(
     location: str, column: str, op: str, value: int, also: str
 ) -> None:
     condition = f"({column} {op} {value / 4 if column in 'df' else value}){also}"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import lakescan
 from lakescan.reading.parquet.file import ParquetData
 from lakescan.reading.parquet.indexes import BloomFilter, page_statistics, xxhash64
-from tests.support.delta_rules import table_of as delta_table_of
+from tests.support.delta_rules import table_with_rules as delta_table_of
 
 GROUP, GROUPS = 2048, 6  # DuckDB writes no smaller row groups
 ROWS = GROUP * GROUPS
@@ -127,7 +127,9 @@ def expected(condition: str) -> list[int]:
         f"even = {values(5000)['even']} or small = {values(5100)['small']}",
     ],
 )
-def test_values_that_a_bloom_filter_does_not_have_are_not_read(location: str, read: set[int], condition: str) -> None:
+def test_row_groups_whose_bloom_filter_excludes_a_value_are_not_read(
+    location: str, read: set[int], condition: str
+) -> None:
     found = lakescan.table(location).scan().where(condition).to_arrow()["n"].to_pylist()
     assert found == expected(condition)
     assert read == {2}
@@ -136,7 +138,7 @@ def test_values_that_a_bloom_filter_does_not_have_are_not_read(location: str, re
 @pytest.mark.parametrize(
     "condition", ["even = 13", "text = 'nothing'", "small = 5000000000", "day = date '2200-01-01'"]
 )
-def test_a_value_of_no_row_group_reads_none(location: str, read: set[int], condition: str) -> None:
+def test_a_value_in_no_row_group_reads_no_row_group(location: str, read: set[int], condition: str) -> None:
     assert lakescan.table(location).scan().where(condition).to_arrow().num_rows == 0
     assert read == set()
 
@@ -158,7 +160,7 @@ def test_bloom_filters_prove_nothing_of_other_conditions(location: str, conditio
     assert lakescan.table(location).scan().where(condition).to_arrow()["n"].to_pylist() == expected(condition)
 
 
-def test_row_groups_whose_pages_have_no_value_of_a_range_are_not_read(tmp_path: Path, read: set[int]) -> None:
+def test_row_groups_whose_pages_have_no_value_in_a_range_are_not_read(tmp_path: Path, read: set[int]) -> None:
     location = table_of(tmp_path / "t", by_pyarrow)
     for condition in ("half > 100000 and half < 900000", "half = 500000", "half between 4100 and 4900"):
         read.clear()
@@ -174,7 +176,7 @@ def test_row_groups_whose_pages_have_no_value_of_a_range_are_not_read(tmp_path: 
     value=st.integers(-10, ROWS * 13) | st.sampled_from(TABLE["even"].to_pylist()[:200]),
     also=st.sampled_from(["", " and half is not null", " or text = '00000007'", " and half is null"]),
 )
-def test_a_filter_returns_what_it_returns_of_all_rows(
+def test_a_filter_with_skipped_row_groups_returns_the_rows_of_a_full_scan(
     location: str, column: str, op: str, value: int, also: str
 ) -> None:
     condition = f"{column} {op} {value}{also}"
@@ -195,7 +197,7 @@ def test_hashes_are_those_of_xxhash(data: bytes, hashed: int) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5, 12, 20, 40])
-def test_a_damaged_index_rules_nothing_out(cut: int) -> None:
+def test_a_damaged_index_excludes_nothing(cut: int) -> None:
     header = bytes.fromhex("1540" + "1c1c0000" * 3 + "00")
     data = (header + bytes(32))[:cut]
     found = BloomFilter.parse(lambda start, length: data[start : start + length], (0, 0), len(data) or 1)

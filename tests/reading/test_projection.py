@@ -125,7 +125,7 @@ def test_a_file_of_another_type_is_refused_with_column_and_types(stored: pa.Arra
         read(file, [t.Field(1, "a", kind)])
 
 
-def test_a_file_without_ids_takes_them_from_the_name_mapping() -> None:
+def test_a_file_without_ids_gets_them_from_the_name_mapping() -> None:
     file = pa.table({"old_a": [1], "s": [{"inner": 2}]})
     matching = FieldMatching(by_id=True, name_mapping={("old_a",): 1, ("s",): 2, ("s", "inner"): 3})
     fields = [t.Field(1, "a", t.LONG), t.Field(2, "s", t.Struct((t.Field(3, "renamed", t.LONG),)))]
@@ -144,7 +144,7 @@ def test_without_ids_mapping_and_position_columns_are_found_by_their_physical_na
     assert read(pa.table({"x": [1], "col-5": [2]}), fields) == [{"a": 2}]
 
 
-def test_by_name_the_physical_name_counts() -> None:
+def test_by_name_the_physical_name_is_used() -> None:
     file = pa.table({"col-1": [1], "a": [2]})
     fields = [t.Field(1, "a", t.LONG, physical_name="col-1")]
     assert read(file, fields, FieldMatching()) == [{"a": 1}]
@@ -156,6 +156,6 @@ def test_by_name_case_is_ignored_only_where_nothing_matches_exactly() -> None:
 
 
 @given(st.integers(-(2**63), 2**63 - 1) | st.integers(-(2**63), 2000 - 2**63) | st.integers(-2000, 2000))
-def test_nanoseconds_are_rounded_down_to_microseconds_to_the_last_of_them(nanos: int) -> None:
+def test_all_nanoseconds_are_rounded_down_to_microseconds(nanos: int) -> None:
     column = pa.array([nanos, None], pa.int64()).cast(pa.timestamp("ns"))
     assert cast_leaf(column, t.Timestamp("us", zoned=False), "c").cast(pa.int64()).to_pylist() == [nanos // 1000, None]

@@ -54,7 +54,7 @@ def test_each_row_is_read_once_whatever_the_splits(deleted, split_size: int, bat
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(low=st.integers(-10, 1010), width=st.integers(0, 400))
-def test_a_filter_gives_what_a_full_scan_and_then_the_filter_gives(deleted, low: int, width: int) -> None:
+def test_a_filter_gives_the_rows_of_a_full_scan_and_then_the_filter(deleted, low: int, width: int) -> None:
     location, expected = deleted
     found = lakescan.table(location).scan().where(f"n >= {low} and n < {low + width}").select("text").to_arrow()
     assert sorted(found["text"].to_pylist()) == sorted(f"row {n}" for n in expected if low <= n < low + width)
@@ -71,7 +71,7 @@ def test_a_vector_with_the_wrong_number_of_rows_is_refused(tmp_path: Path) -> No
         lakescan.table(tmp_path).scan().to_arrow()
 
 
-def test_a_vector_file_that_is_gone_is_an_error_never_a_row_too_many(tmp_path: Path) -> None:
+def test_a_missing_vector_file_is_an_error(tmp_path: Path) -> None:
     from deltalake import write_deltalake
 
     write_deltalake(str(tmp_path), pa.table({"n": [1, 2, 3]}))

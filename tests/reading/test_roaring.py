@@ -28,7 +28,7 @@ def test_a_changed_byte_is_noticed(place: int, change: int) -> None:
         decode_framed(bytes(blob), "here")
 
 
-def test_a_vector_that_is_cut_off_is_noticed() -> None:
+def test_a_truncated_vector_is_noticed() -> None:
     blob = vector_blob([1, 5])
     for length in range(len(blob)):
         with pytest.raises(CorruptMetadata):

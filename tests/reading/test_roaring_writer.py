@@ -78,7 +78,7 @@ def test_vectors_have_the_specified_layout(positions: set[int]) -> None:
 
 
 @given(positions=POSITIONS)
-def test_what_is_written_is_read_back(positions: set[int]) -> None:
+def test_written_vectors_are_read_back(positions: set[int]) -> None:
     blob = encode_framed(bitmap_of(np.array(list(positions), dtype=np.uint64)))
     assert list(decode_framed(blob, "here")) == sorted(positions)
     assert int.from_bytes(blob[:4], "big") == len(blob) - 8

@@ -158,7 +158,7 @@ conditions = st.recursive(
     few=st.sampled_from((0, 5, 60, ROWS)),
     batch_size=st.sampled_from((7, 64, 10_000)),
 )
-def test_a_filter_gives_what_a_full_scan_and_then_the_filter_gives(
+def test_late_materialization_gives_the_rows_of_a_full_scan_and_then_the_filter(
     tables: dict[tuple[bool, bool], tuple[str, pa.RecordBatch]],
     kind: tuple[bool, bool],
     condition: str,
@@ -200,7 +200,7 @@ def test_other_columns_are_decoded_only_in_row_groups_with_a_match(
     assert all("sorted" not in columns for columns, _ in reads if "word" in columns)
 
 
-def test_a_filter_that_keeps_most_rows_is_not_tested_first_for_long(
+def test_late_materialization_stops_for_a_filter_that_keeps_most_rows(
     tables: dict[tuple[bool, bool], tuple[str, pa.RecordBatch]],
 ) -> None:
     path, _ = tables[True, False]
@@ -210,7 +210,7 @@ def test_a_filter_that_keeps_most_rows_is_not_tested_first_for_long(
     assert rest == list(range(ROWS // GROUP))
 
 
-def test_row_groups_are_ruled_out_by_statistics_of_members(tmp_path: Path) -> None:
+def test_row_groups_are_excluded_by_statistics_of_members(tmp_path: Path) -> None:
     from deltalake import WriterProperties, write_deltalake
 
     people = pa.array([{"name": {"id": n}, "n": n % 3} for n in range(100)])

@@ -48,17 +48,17 @@ def spoil(path: Path) -> None:
         pq.ParquetFile(path)
 
 
-def test_the_type_is_taken_from_groups_and_from_nothing_else(odd: Path, tmp_path: Path) -> None:
+def test_the_logical_type_is_removed_only_from_groups(odd: Path, tmp_path: Path) -> None:
     pq.write_table(ROWS, tmp_path / "plain.parquet")
     assert remove_unknown_groups(footer_of(odd.read_bytes())) == footer_of((tmp_path / "plain.parquet").read_bytes())
 
 
-def test_such_a_file_is_read(odd: Path) -> None:
+def test_a_file_with_unknown_typed_groups_is_read(odd: Path) -> None:
     with open_parquet(Storage(), str(odd)) as data:
         assert data.file.read().to_pylist() == ROWS.to_pylist()
 
 
-def test_such_a_checkpoint_is_read_too(tmp_path: Path) -> None:
+def test_a_checkpoint_with_unknown_typed_groups_is_read(tmp_path: Path) -> None:
     """Databricks wrote such checkpoints with the Parquet library of 2020."""
     lakescan.save(ROWS.select(["x"]), tmp_path / "t", format="delta")
     lakescan.table(tmp_path / "t").checkpoint()
@@ -74,7 +74,7 @@ def test_such_a_checkpoint_is_read_too(tmp_path: Path) -> None:
     assert sorted(lakescan.table(tmp_path / "t").to_arrow()["x"].to_pylist()) == [1, 3]
 
 
-def test_a_footer_that_breaks_off_is_an_error(odd: Path) -> None:
+def test_a_truncated_footer_is_an_error(odd: Path) -> None:
     footer = footer_of(odd.read_bytes())
     for length in range(0, 200, 7):
         with pytest.raises((IndexError, ValueError)):

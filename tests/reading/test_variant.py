@@ -72,7 +72,7 @@ def test_objects_are_merged_from_shredded_and_other_fields() -> None:
     assert values(column(typed, rows)) == [{"a": 1}, {"a": 1, "b": "x"}, {"b": "x"}, {"a": "y"}, "z"]
 
 
-def test_arrays_are_put_together_from_their_elements() -> None:
+def test_arrays_are_reassembled_from_their_elements() -> None:
     rows = [{"typed_value": [{"typed_value": 1}, {"value": b"\x05x"}]}, {"typed_value": []}, {"value": b"\x00"}]
     assert values(column(pa.list_(member(pa.int64())), rows)) == [[1, "x"], [], None]
 
@@ -82,7 +82,7 @@ def test_large_objects_and_arrays_count_in_four_bytes() -> None:
     assert values(column(pa.list_(member(pa.int64())), rows)) == [list(range(300))]
 
 
-def test_an_object_beside_a_value_that_is_none_is_refused() -> None:
+def test_a_shredded_object_next_to_a_non_object_value_is_refused() -> None:
     typed = pa.struct([("a", member(pa.int64()))])
     with pytest.raises(CorruptMetadata, match="not an object"):
         values(column(typed, [{"typed_value": {"a": {"typed_value": 1}}, "value": b"\x05x"}]))

@@ -42,7 +42,7 @@ def add_file(table: Path, path: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("local", ["file:///etc/passwd", "/etc/passwd", "file:/etc/passwd", "etc/passwd", "FILE:/x"])
-def test_a_table_in_a_remote_store_leads_to_no_local_file(local: str) -> None:
+def test_a_table_in_a_remote_store_cannot_reference_local_files(local: str) -> None:
     for home in ("s3://lake/t", "gs://lake/t", "abfss://c@a.dfs.core.windows.net/t", "hdfs://name/t"):
         with pytest.raises(LocationRefused, match="local file"):
             Storage(allowed=AllowedLocations(home)).resolve(local)
@@ -80,19 +80,19 @@ def test_a_table_in_a_remote_store_leads_to_no_local_file(local: str) -> None:
     ],
 )
 @pytest.mark.parametrize("allowed", [REMOTE, LOCAL])
-def test_no_table_leads_to_a_host_that_hands_out_credentials(host: str, allowed: AllowedLocations) -> None:
+def test_no_table_can_reference_a_credential_service(host: str, allowed: AllowedLocations) -> None:
     for scheme in ("hdfs", "abfss", "http"):
         with pytest.raises(LocationRefused, match="credentials"):
             Storage(allowed=allowed).current_location(f"{scheme}://{host}/latest/meta-data")
 
 
 @pytest.mark.parametrize("other", ["s3://other/f", "s3a://lake/x", "gs://b/f", "abfss://c@b.dfs.core.windows.net/f"])
-def test_files_that_were_added_from_other_buckets_are_reached(other: str) -> None:
+def test_files_added_from_other_buckets_are_read(other: str) -> None:
     assert Storage(allowed=REMOTE).current_location(other) == other
     assert Storage(allowed=LOCAL).current_location("file:///elsewhere/f") == "file:///elsewhere/f"
 
 
-def test_what_the_reader_relocates_is_reached_but_nothing_above_it() -> None:
+def test_relocated_prefixes_are_allowed_but_nothing_above_them() -> None:
     storage = Storage(relocate={"s3://old": "/mnt/copy"}, allowed=REMOTE)
     assert storage.current_location("s3://old/t/f") == "/mnt/copy/t/f"
     assert storage.current_location("s3://old/t/../f") == "/mnt/copy/t/../f"
@@ -101,7 +101,7 @@ def test_what_the_reader_relocates_is_reached_but_nothing_above_it() -> None:
             storage.current_location(climbing)
 
 
-def test_with_allowed_locations_a_table_leads_to_these_and_its_own_folder_alone() -> None:
+def test_a_table_can_reference_only_allowed_locations_and_its_own_folder() -> None:
     allowed = AllowedLocations().at("s3://lake/t", ["s3://shared/in/"])
     for reached in ("s3://lake/t", "s3a://lake/t/data/f", "s3://shared/in/f", "s3://lake/t/x/../f"):
         allowed.check(reached)
@@ -141,7 +141,7 @@ def test_a_table_of_a_metadata_file_has_the_folder_above_it() -> None:
         allowed.check("s3://lake/u/data/f")
 
 
-def test_links_lead_out_of_no_allowed_folder(tmp_path: Path) -> None:
+def test_links_cannot_lead_out_of_an_allowed_folder(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     (tmp_path / "secret").write_text("x")
     (tmp_path / "t/link").symlink_to(tmp_path / "secret")
@@ -149,14 +149,14 @@ def test_links_lead_out_of_no_allowed_folder(tmp_path: Path) -> None:
         AllowedLocations(None, (str(tmp_path / "t"),)).check(str(tmp_path / "t/link"))
 
 
-def test_the_limits_go_with_a_storage_to_workers_and_to_writers() -> None:
+def test_limits_are_sent_to_workers_and_writers() -> None:
     storage = Storage(allowed=AllowedLocations().at("s3://lake/t", []))
     for each in (pickle.loads(pickle.dumps(storage)), Storage.copy_from(storage), storage.request_write_access()):
         with pytest.raises(LocationRefused):
             each.open("s3://other/f").__enter__()
 
 
-def test_a_table_with_limits_takes_nothing_from_the_cache_of_one_without(hostile: tuple[Path, Path]) -> None:
+def test_a_table_with_limits_shares_no_cache_with_one_without(hostile: tuple[Path, Path]) -> None:
     table, secret = hostile
     assert 42 in lakescan.table(str(table)).scan().to_arrow()["n"].to_pylist()
     with pytest.raises(LocationRefused, match=r"secret\.parquet"):
@@ -165,7 +165,7 @@ def test_a_table_with_limits_takes_nothing_from_the_cache_of_one_without(hostile
     assert 42 in limited.scan().to_arrow()["n"].to_pylist()
 
 
-def test_every_engine_of_this_process_obeys(hostile: tuple[Path, Path]) -> None:
+def test_every_engine_in_process_obeys_the_limits(hostile: tuple[Path, Path]) -> None:
     table = lakescan.table(str(hostile[0]), allowed_locations=[])
     for read in (
         lambda: table.scan().count() if table.scan().where("n = 42").to_arrow() else None,
@@ -199,7 +199,7 @@ def test_a_table_in_s3_that_names_a_local_file_is_refused_as_a_whole(hostile: tu
 
 
 @pytest.mark.parametrize("catalog_says", [None, "s3://lake"])
-def test_what_a_catalog_may_name_is_its_property_of_the_reader(catalog_says: str | None) -> None:
+def test_the_reader_sets_the_allowed_locations_of_a_catalog(catalog_says: str | None) -> None:
     from lakescan.tables.base import CatalogTable
 
     given = None if catalog_says is None else (catalog_says,)

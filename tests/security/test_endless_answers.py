@@ -103,7 +103,7 @@ def list_of(kind: str, uri: str) -> None:
 
 @pytest.mark.parametrize("kind", ["rest", "unity"])
 @pytest.mark.parametrize("answer", [claimed, until_closed, chunked, bomb, redirection])
-def test_an_answer_without_an_end_is_refused(
+def test_an_endless_answer_is_refused(
     kind: str, answer: Callable[[Handler], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "ANSWER", 2**20)
@@ -112,7 +112,7 @@ def test_an_answer_without_an_end_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["rest", "unity"])
-def test_an_error_without_an_end_is_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_error_is_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "ANSWER", 2**20)
     with server(claimed, 404) as uri, pytest.raises(LimitExceeded):
         list_of(kind, uri)
@@ -129,7 +129,7 @@ def test_an_answer_that_arrives_too_slowly_is_refused(
         list_of(kind, uri)
 
 
-def test_a_list_of_unity_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_list_of_unity_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = count()
 
     def page(handler: Handler) -> None:

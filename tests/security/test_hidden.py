@@ -35,7 +35,7 @@ def test_a_secret_is_shown_by_no_error_and_no_repr() -> None:
         assert "***" in str(error)
 
 
-def test_a_secret_stays_one_in_other_processes() -> None:
+def test_a_secret_stays_hidden_in_other_processes() -> None:
     again = pickle.loads(pickle.dumps(secret(TOKEN)))
     assert type(again) is Secret
     assert again == TOKEN
@@ -49,7 +49,7 @@ def test_causes_of_other_libraries_show_no_secret() -> None:
     assert TOKEN not in "".join(traceback.format_exception(failure))
 
 
-def test_what_an_error_carries_stays_what_it_is(tmp_path: Path) -> None:
+def test_hiding_secrets_does_not_change_data_of_errors(tmp_path: Path) -> None:
     """A password that is also a word of a view's query does not remove the view."""
     register_secrets(["pa55-n"])
     lake = lakescan.catalog("lake", warehouse=str(tmp_path))
@@ -67,7 +67,7 @@ def test_errors_of_thrift_show_no_secret() -> None:
     assert "refused for ***" in str(failure)
 
 
-def test_an_error_that_is_one_of_its_own_causes_is_looked_through_once() -> None:
+def test_a_cyclic_chain_of_causes_is_searched_once() -> None:
     register_secrets([TOKEN])
     first, second = ValueError(f"first {TOKEN}"), ValueError(f"second {TOKEN}")
     first.__cause__, second.__context__ = second, first
@@ -99,14 +99,14 @@ def test_passwords_and_signatures_in_addresses_are_secrets(address: str) -> None
     assert hide_secrets("cannot resolve pa55word@host") == "cannot resolve ***@host"
 
 
-def test_a_password_is_hidden_as_it_is_sent() -> None:
+def test_a_password_is_hidden_in_its_encoded_form() -> None:
     register_address_secrets("postgresql://bob:pa55%2Fword%21@host/db")
     assert hide_secrets("refused for pa55/word!") == "refused for ***"
     hide_secret("auth", {"type": "basic", "basic": {"username": "bob", "password": "pa55-of-bob"}})
     assert hide_secrets("Authorization: Basic Ym9iOnBhNTUtb2YtYm9i") == "Authorization: Basic ***"
 
 
-def test_a_secret_that_is_a_word_is_hidden_where_it_is_a_value() -> None:
+def test_a_secret_that_is_a_word_is_hidden_only_as_a_value() -> None:
     register_secrets(["another", "SECRET"])
     assert hide_secrets("set AWS_SECRET_ACCESS_KEY, not 'SECRET'") == "set AWS_SECRET_ACCESS_KEY, not '***'"
     assert hide_secrets("another server, Bearer another, u:another@h, token=another") == (

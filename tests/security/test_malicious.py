@@ -306,7 +306,7 @@ def commands(name: str) -> None:
 
 
 @pytest.mark.parametrize(("planted", "version"), [(each, str(1 + at % 3)) for at, each in enumerate(ICEBERG)])
-def test_a_malicious_iceberg_table(world: World, planted: str, version: str) -> None:
+def test_a_malicious_iceberg_table_does_no_harm(world: World, planted: str, version: str) -> None:
     made = world.free.create_table("db.t", "id BIGINT", properties={"format-version": version})
     made.append(ROWS)
     file = Path(connection("free").load_table("db.t").metadata_location.removeprefix("file://"))
@@ -366,7 +366,7 @@ def with_files(path: Path, member: str, place: str) -> None:
 @pytest.mark.parametrize(
     ("place", "named"), [(each, ("file_path", "manifest_path")[at % 2]) for at, each in enumerate(PLACES)]
 )
-def test_a_malicious_manifest(world: World, place: str, named: str) -> None:
+def test_a_malicious_manifest_does_no_harm(world: World, place: str, named: str) -> None:
     lake = limited_catalog(world)
     metadata = Path(connection("limited").load_table("db.t").metadata_location.removeprefix("file://")).parent
     (manifest,) = (each for each in metadata.glob("*.avro") if not each.name.startswith("snap-"))
@@ -570,7 +570,7 @@ CHECKPOINTS = ("add", "remove", "vector", "sidecar")
 
 
 @pytest.mark.parametrize(("place", "member"), [(each, CHECKPOINTS[at % 4]) for at, each in enumerate(PLACES)])
-def test_a_malicious_checkpoint(world: World, place: str, member: str) -> None:
+def test_a_malicious_checkpoint_does_no_harm(world: World, place: str, member: str) -> None:
     folder = delta_table(world)
     with_checkpoint(member)(folder / "_delta_log", world, everywhere(world)[place])
     attack(limited_to(folder), world, OF_FILES)
@@ -600,7 +600,7 @@ def limited_to(folder: Path) -> Callable[[], lakescan.Table]:
 
 
 @pytest.mark.parametrize("planted", DELTA)
-def test_a_malicious_delta_table(world: World, planted: str) -> None:
+def test_a_malicious_delta_table_does_no_harm(world: World, planted: str) -> None:
     folder = delta_table(world)
     commit = folder / "_delta_log" / f"{0:020d}.json"
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
@@ -611,7 +611,7 @@ def test_a_malicious_delta_table(world: World, planted: str) -> None:
 
 
 @pytest.mark.parametrize("planted", LOGS)
-def test_a_malicious_log(world: World, planted: str) -> None:
+def test_a_malicious_log_does_no_harm(world: World, planted: str) -> None:
     folder = delta_table(world)
     LOGS[planted](folder / "_delta_log", world)
     attack(limited_to(folder), world)
@@ -715,7 +715,7 @@ SERVERS: dict[str, Callable[[RestServer, World], Any]] = {
 
 
 @pytest.mark.parametrize("planted", SERVERS)
-def test_a_malicious_server(world: World, server: tuple[RestServer, str], planted: str) -> None:
+def test_a_malicious_server_does_no_harm(world: World, server: tuple[RestServer, str], planted: str) -> None:
     served, uri = server
     SERVERS[planted](served, world)
     limits = {"allowed-locations": str(world.lake)}
@@ -777,7 +777,7 @@ def run_sql(text: str) -> Any:
 
 
 @pytest.mark.parametrize("query", VIEWS)
-def test_a_malicious_view(world: World, query: str) -> None:
+def test_a_malicious_view_does_no_harm(world: World, query: str) -> None:
     planted_view(world, query.format(outside=world.outside, lake=world.lake, host=world.address))
     for text in (
         "SELECT id FROM limited.db.v",
@@ -811,7 +811,7 @@ BEYOND: dict[str, Callable[[lakescan.Catalog, World], Any]] = {
 }
 
 
-def test_relative_limits_mean_the_same_folder_wherever_the_process_works(
+def test_relative_limits_mean_the_same_folder_in_any_working_directory(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(world.lake.parent)
@@ -833,7 +833,7 @@ def test_relative_limits_mean_the_same_folder_wherever_the_process_works(
 
 @pytest.mark.parametrize("elsewhere", [False, True])
 @pytest.mark.parametrize("how", BEYOND)
-def test_limits_hold_for_what_is_done_by_a_catalog(
+def test_limits_hold_for_operations_of_a_catalog(
     world: World, how: str, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = limited_catalog(world)

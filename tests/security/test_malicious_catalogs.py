@@ -180,7 +180,7 @@ UNITY: dict[str, Callable[[UnityServer, World], Any]] = {
 
 
 @pytest.mark.parametrize("planted", UNITY)
-def test_a_malicious_unity_catalog(
+def test_a_malicious_unity_catalog_does_no_harm(
     world: World, unity: tuple[UnityServer, lakescan.Catalog], planted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
@@ -189,7 +189,7 @@ def test_a_malicious_unity_catalog(
     try_all(lake, world)
 
 
-def test_a_unity_catalog_names_no_hosts_and_hands_no_secret_of_the_user_to_others(world: World) -> None:
+def test_a_unity_catalog_cannot_set_hosts_or_redirect_secrets(world: World) -> None:
     config = every_setting(world) | {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.endpoint": world.address}
     own = {"s3.endpoint": "http://127.0.0.1:9", "s3.region": "r", "s3.session-token": "of-the-user"}
     with unity_server("s3://lake", config) as server:
@@ -281,7 +281,7 @@ HADOOP: dict[str, Callable[[Path, World], Any]] = {
 
 
 @pytest.mark.parametrize("planted", HADOOP)
-def test_a_malicious_folder_of_a_hadoop_catalog(world: World, planted: str) -> None:
+def test_a_malicious_folder_of_a_hadoop_catalog_does_no_harm(world: World, planted: str) -> None:
     table = hadoop_table(world)
     outside = outside_table(world)
     before = test_malicious.state(outside.parents[1])
@@ -293,7 +293,7 @@ def test_a_malicious_folder_of_a_hadoop_catalog(world: World, planted: str) -> N
 
 
 @pytest.mark.parametrize("planted", ["properties", "location", "a metadata file that is a link"])
-def test_a_malicious_folder_of_an_iceberg_table(world: World, planted: str) -> None:
+def test_a_malicious_folder_of_an_iceberg_table_does_no_harm(world: World, planted: str) -> None:
     table, outside = hadoop_table(world), outside_table(world)
     before = test_malicious.state(outside.parents[1])
     HADOOP[planted](table, world)
@@ -359,7 +359,7 @@ def outer(world: World) -> Outer:
 
 
 @pytest.mark.parametrize("entry", SQL)
-def test_a_malicious_entry_of_an_sql_catalog(outer: Outer, entry: str) -> None:
+def test_a_malicious_entry_of_an_sql_catalog_does_no_harm(outer: Outer, entry: str) -> None:
     limits, warehouse = {"allowed-locations": str(outer.lake)}, str(outer.lake)
     before = test_malicious.state(others(outer))
     for at, (place, location) in enumerate(PLACES.items()):
@@ -392,7 +392,9 @@ def try_few(lake: lakescan.Catalog, world: World, place: str) -> None:
 
 @pytest.mark.parametrize("own", [{"adls.account-name": "mine"}, {}])
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_an_entry_leads_no_secret_of_azure_to_another_account(tmp_path: Path, format: str, own: dict[str, str]) -> None:
+def test_an_entry_cannot_send_azure_secrets_to_another_account(
+    tmp_path: Path, format: str, own: dict[str, str]
+) -> None:
     secrets = {"adls.sas-token": "sv=1&sig=SECRET-OF-THE-READER", **own}
     lake = lakescan.catalog("main", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path), **secrets)
     lake.create_namespace("db")
@@ -435,7 +437,7 @@ GLUE = {
 
 
 @pytest.mark.parametrize("entry", GLUE)
-def test_a_malicious_entry_of_glue(outer: Outer, endpoint: str, entry: str) -> None:
+def test_a_malicious_entry_of_glue_does_no_harm(outer: Outer, endpoint: str, entry: str) -> None:
     lake = glue_catalog(endpoint, str(outer.lake), **{"allowed-locations": str(outer.lake)})
     opened: Any = connection("main")
     for database in opened.glue.get_databases()["DatabaseList"]:  # of other tests: servers of one process share them

@@ -69,7 +69,7 @@ def _hadoop_s_client_keeps_its_settings(spark: Any) -> Iterator[None]:
     assert settings() == before
 
 
-def test_workers_could_spring_the_trap(spark: Any, notes: Path) -> None:
+def test_the_trap_works_in_workers(spark: Any, notes: Path) -> None:
     def imported(_: Any) -> list[str]:
         import lakescan_trap  # type: ignore[import-not-found]
 
@@ -140,7 +140,7 @@ OF_DELTA = {
 
 
 @pytest.mark.parametrize("planted", OF_ICEBERG)
-def test_a_malicious_iceberg_table(spark: Any, world: World, planted: str) -> None:
+def test_a_malicious_iceberg_table_does_no_harm_on_spark(spark: Any, world: World, planted: str) -> None:
     made = world.free.create_table("db.t", "id BIGINT")
     made.append(ROWS)
     file = Path(connection("free").load_table("db.t").metadata_location.removeprefix("file://"))
@@ -161,7 +161,7 @@ def test_a_malicious_iceberg_table(spark: Any, world: World, planted: str) -> No
 
 
 @pytest.mark.parametrize("planted", OF_DELTA)
-def test_a_malicious_delta_table(spark: Any, world: World, planted: str) -> None:
+def test_a_malicious_delta_table_does_no_harm_on_spark(spark: Any, world: World, planted: str) -> None:
     limited = with_sink(limited_catalog(world))
     limited.drop_table("db.t")
     folder = test_malicious.delta_table(world)
@@ -205,14 +205,14 @@ def test_limits_hold_in_workers_wherever_the_driver_works(
 
 
 @pytest.mark.parametrize("query", [VIEWS[0], VIEWS[3], VIEWS[-4]])
-def test_a_malicious_view(spark: Any, world: World, query: str) -> None:
+def test_a_malicious_view_does_no_harm_on_spark(spark: Any, world: World, query: str) -> None:
     planted_view(world, query.format(outside=world.outside, lake=world.lake, host=world.address))
     lakescan.spark.register(spark)
     text = "SELECT id FROM limited.db.v"
     assert attempt(text, lambda: lakescan.spark.sql(spark, text).collect()) is None
 
 
-def test_a_malicious_server(spark: Any, world: World, tmp_path: Path) -> None:
+def test_a_malicious_server_does_no_harm_on_spark(spark: Any, world: World, tmp_path: Path) -> None:
     with rest_server(tmp_path / "rest", {"warehouse": f"file://{world.lake}"}) as (served, uri):
         served.catalog.create_namespace("db")
         served.catalog.create_table("db.t", schema=ROWS.schema).append(ROWS)
@@ -224,7 +224,7 @@ def test_a_malicious_server(spark: Any, world: World, tmp_path: Path) -> None:
         attack(spark, "iceberg")
 
 
-def test_a_malicious_unity_catalog(spark: Any, world: World) -> None:
+def test_a_malicious_unity_catalog_does_no_harm_on_spark(spark: Any, world: World) -> None:
     with unity_server(f"file://{world.lake}") as served:
         limits = {"allowed-locations": str(world.lake)}
         lake = lakescan.catalog("limited", type="unity", uri=served.uri, token=TOKEN, **limits)

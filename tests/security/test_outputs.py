@@ -55,7 +55,7 @@ def test_pages_of_a_table_hold_its_names_and_values_as_text(table: lakescan.Tabl
 
 
 @pytest.mark.parametrize("sequence", SEQUENCES)
-def test_a_terminal_gets_no_sequence_of_a_table(sequence: str) -> None:
+def test_a_terminal_gets_no_control_sequences_of_a_table(sequence: str) -> None:
     out = io.StringIO()
     console = TerminalConsole(file=out, markup=False, emoji=False, highlight=False, width=200)
     console.print(f"a name {sequence} of a table")
@@ -72,7 +72,7 @@ def test_json_lines_hold_the_same_value_without_control_characters(sequence: str
     assert harmless(text) == text
 
 
-def test_names_of_all_scripts_are_shown_as_they_are() -> None:
+def test_names_in_all_scripts_are_shown_unchanged() -> None:
     text = "Bücher, 本, كتاب\n\tдва 🙂"
     assert harmless(text) == text
 
@@ -124,12 +124,12 @@ def test_errors_repeat_no_password_and_no_signature_of_a_location(location: str)
     "location",
     ["s3://bucket/day=2026-01-31 12:00/a@b", "abfss://c@a.dfs.core.windows.net/t", "/lake/a:b@c/f", "C:/lake/a@b"],
 )
-def test_errors_repeat_other_locations_as_they_are(location: str) -> None:
+def test_errors_repeat_other_locations_unchanged(location: str) -> None:
     assert redact(location) == location
     assert error_text(OSError(f"{location} is not there")) == f"{location} is not there"
 
 
-def test_neither_the_plan_nor_the_metadata_of_a_table_has_the_secrets(tmp_path: Path) -> None:
+def test_plans_and_metadata_contain_no_secrets(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     lakescan.save(pa.table({"a": [1]}), path, format="delta", storage_options={"s3.secret-access-key": SECRET})
     table = lakescan.table(path, storage_options={"s3.secret-access-key": SECRET})
@@ -139,7 +139,7 @@ def test_neither_the_plan_nor_the_metadata_of_a_table_has_the_secrets(tmp_path: 
     assert [text for text in texts if SECRET in text] == []
 
 
-def test_what_a_query_spills_is_in_a_folder_of_this_user_alone(table: lakescan.Table) -> None:
+def test_spilled_data_is_in_a_private_folder(table: lakescan.Table) -> None:
     lakescan.sql("SELECT * FROM t", t=table).to_arrow()
     from lakescan.statements.select import query
 
@@ -148,7 +148,7 @@ def test_what_a_query_spills_is_in_a_folder_of_this_user_alone(table: lakescan.T
     assert os.stat(folder).st_uid == os.getuid()
 
 
-def test_a_spill_folder_that_a_clean_up_has_removed_is_made_again_and_never_taken_from_others() -> None:
+def test_a_removed_spill_folder_is_recreated_and_never_shared() -> None:
     from lakescan.statements.select import query
 
     folder = Path(query._new_folder()).parent

@@ -45,7 +45,7 @@ def remove_actions(table: Path, *paths: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["listed", "lite", "inventory"])
-def test_vacuum_removes_nothing_that_a_log_names_outside(places: tuple[Path, Path], how: str) -> None:
+def test_vacuum_removes_no_outside_files_named_in_the_log(places: tuple[Path, Path], how: str) -> None:
     table, victim = places
     (table / "link").symlink_to(victim)
     (table / "file.parquet").symlink_to(victim / "kept.parquet")

@@ -164,7 +164,7 @@ def placed(node: Any, uri: str) -> Any:
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("own", OWN)
-def test_failures_of_rest_catalogs(outputs: Outputs, own: str, failure: str) -> None:
+def test_failures_of_rest_catalogs_show_no_secret(outputs: Outputs, own: str, failure: str) -> None:
     with FAILURES[failure]() as uri:
         properties = {"uri": uri, **placed(OWN[own], uri)}
         lake = outputs.of(lambda: lakescan.catalog("lake", type="rest", **properties))
@@ -207,7 +207,7 @@ UNREACHABLE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", UNREACHABLE)
-def test_catalogs_that_cannot_be_reached(outputs: Outputs, kind: str) -> None:
+def test_unreachable_catalogs_show_no_secret(outputs: Outputs, kind: str) -> None:
     lake = outputs.of(lambda: lakescan.catalog("lake", **UNREACHABLE[kind]))
     outputs.of(lambda: lakescan.table("lake.n.t"))
     if lake is not None:
@@ -220,7 +220,7 @@ def test_catalogs_that_cannot_be_reached(outputs: Outputs, kind: str) -> None:
 @pytest.mark.parametrize(
     "token", [f"{SECRET}-token", f"{SECRET}-token\n", f"{SECRET}-a\n{SECRET}-b", f"{SECRET}-\u20ac"]
 )
-def test_failures_of_unity_catalogs(
+def test_failures_of_unity_catalogs_show_no_secret(
     outputs: Outputs, token: str, failure: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakescan.catalogs.unity.client.pause", lambda *_: None)
@@ -286,7 +286,7 @@ STORES: dict[str, tuple[str, dict[str, str]]] = {
 
 @pytest.mark.parametrize("failure", ["refused port", "401, text", "403, text", "404, text"])
 @pytest.mark.parametrize("store", STORES)
-def test_failures_of_stores(outputs: Outputs, store: str, failure: str) -> None:
+def test_failures_of_stores_show_no_secret(outputs: Outputs, store: str, failure: str) -> None:
     place, settings = STORES[store]
     with FAILURES[failure]() as uri:
         settings = placed(settings, uri)
@@ -299,7 +299,7 @@ def test_failures_of_stores(outputs: Outputs, store: str, failure: str) -> None:
     assert [each[:700] for each in outputs.with_secrets] == []
 
 
-def test_a_table_and_what_is_made_of_it(
+def test_tables_scans_and_plans_show_no_secret(
     outputs: Outputs, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also with credentials that the server vends."""
@@ -347,7 +347,7 @@ def test_a_table_and_what_is_made_of_it(
     assert [each[:700] for each in outputs.with_secrets] == []
 
 
-def test_an_error_shows_no_secret_after_it_was_sent_to_another_process() -> None:
+def test_an_error_sent_to_another_process_shows_no_secret() -> None:
     from lakescan.common.secrets import register_secrets
 
     register_secrets([f"{SECRET}-x"])

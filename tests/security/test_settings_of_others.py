@@ -121,7 +121,7 @@ CODES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("where", ["defaults", "overrides", "table"])
 @pytest.mark.parametrize("said", CODES)
-def test_a_server_names_no_code(server: tuple[RestServer, str], where: str, said: str) -> None:
+def test_a_server_cannot_name_code(server: tuple[RestServer, str], where: str, said: str) -> None:
     state, uri = server
     if where == "table":
         state.table_config = {name: value for name, value in CODES[said].items() if isinstance(value, str)}
@@ -152,7 +152,7 @@ def embedded(folder: Path, **more: str) -> lakescan.Catalog:
 
 
 @pytest.mark.parametrize("name", ["py-io-impl", "io-impl", "write.py-location-provider.impl"])
-def test_a_tables_metadata_names_no_code(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_table_metadata_cannot_name_code(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
     embedded(tmp_path)
     planted("lake.n.t", {name: CODE})
     with caplog.at_level(logging.WARNING, "lakescan"):
@@ -187,7 +187,7 @@ STORES: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_a_tables_metadata_sends_secrets_nowhere(tmp_path: Path, store: str) -> None:
+def test_table_metadata_cannot_redirect_secrets(tmp_path: Path, store: str) -> None:
     place, own, names = STORES[store]
     embedded(tmp_path, **own)
     file = Path(connection("lake").load_table("n.t").metadata_location[7:])
@@ -206,7 +206,7 @@ def test_a_tables_metadata_sends_secrets_nowhere(tmp_path: Path, store: str) -> 
         assert seen == []
 
 
-def test_a_servers_host_gets_no_credentials_of_the_user() -> None:
+def test_a_host_of_the_server_gets_no_credentials_of_the_user() -> None:
     own = STORES["s3"][1]
     for said in ({"s3.endpoint": "http://evil"}, {"s3.endpoint": "http://evil", "s3.access-key-id": "x"}):
         assert "s3.endpoint" not in merge_server_properties(own, said, "a server")
@@ -216,7 +216,7 @@ def test_a_servers_host_gets_no_credentials_of_the_user() -> None:
     )
 
 
-def test_a_servers_host_counts_with_its_own_credentials() -> None:
+def test_a_host_of_the_server_is_used_with_its_own_credentials() -> None:
     said = {"s3.endpoint": "http://store", "s3.access-key-id": "x", "s3.secret-access-key": "y"}
     found = merge_server_properties(
         {**STORES["s3"][1], "client.role-arn": "r", "client.access-key-id": "a"}, said, "a server"
@@ -236,7 +236,7 @@ def test_the_user_s_own_host_stays_with_credentials_of_the_server() -> None:
 
 
 @pytest.mark.parametrize("region", ["evil.example/", "x@evil", "a.b", ""])
-def test_a_region_of_a_server_is_no_part_of_another_host(region: str) -> None:
+def test_a_region_of_the_server_cannot_change_the_host(region: str) -> None:
     assert filter_server_properties({"s3.region": region}, "a server") == {}
     assert filter_server_properties({"client.region": "eu-west-1"}, "a server") == {"client.region": "eu-west-1"}
 
@@ -249,7 +249,7 @@ def test_a_region_of_a_server_is_no_part_of_another_host(region: str) -> None:
         "allowed-locations", "credential", "scope", "audience", "hf.endpoint", "adls.connection-string",
     ],
 )  # fmt: skip
-def test_what_only_the_user_may_set(name: str) -> None:
+def test_user_only_settings_of_a_server_are_ignored(name: str) -> None:
     assert filter_server_properties({name: "x"}, "a server") == {}
 
 
@@ -265,7 +265,7 @@ OWN: dict[str, dict[str, str]] = {
 @pytest.mark.parametrize("where", ["defaults", "overrides"])
 @pytest.mark.parametrize("said", SAID)
 @pytest.mark.filterwarnings("ignore")
-def test_a_server_names_no_other_address_of_itself(
+def test_a_server_cannot_change_its_own_address(
     server: tuple[RestServer, str], said: str, where: str, own: str
 ) -> None:
     state, uri = server
@@ -283,9 +283,7 @@ def test_a_server_names_no_other_address_of_itself(
 
 @pytest.mark.parametrize("letter", ["\\", "%5c", " ", "\t", "\n", "é"])
 @pytest.mark.filterwarnings("ignore")
-def test_an_address_that_clients_read_in_two_ways_is_none_of_the_server(
-    server: tuple[RestServer, str], letter: str
-) -> None:
+def test_an_ambiguous_address_of_the_server_is_refused(server: tuple[RestServer, str], letter: str) -> None:
     state, uri = server
     state.token = SECRET
     with stranger() as (address, seen):
@@ -326,7 +324,7 @@ def test_limits_are_a_list_or_a_text(tmp_path: Path) -> None:
         lakescan.catalog("limited", warehouse=str(tmp_path / "w"), **{"allowed-locations": {"a": 1}})
 
 
-def test_what_nothing_reads_is_named_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_settings_are_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     own = {"s3.acces-key-id": SECRET}
     for _ in range(2):
         lakescan.catalog("typo", warehouse=str(tmp_path / "w"), **own).list_namespaces()
@@ -336,7 +334,9 @@ def test_what_nothing_reads_is_named_once(tmp_path: Path, caplog: pytest.LogCapt
     assert SECRET not in caplog.text
 
 
-def test_what_only_tunes_other_clients_is_ignored_in_silence(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_tuning_settings_of_other_clients_are_ignored_silently(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     lakescan.catalog("tuned", warehouse=str(tmp_path / "w"), **{"fs.s3a.threads.max": "9"}).list_namespaces()
     assert "fs.s3a" not in caplog.text
 
@@ -346,7 +346,7 @@ SAS = f"sv=2024&sig={SECRET}"
 
 
 @pytest.mark.parametrize("own", [{"adls.sas-token": SAS}, {"adls.account-key": "c2VjcmV0"}], ids=str)
-def test_secrets_of_azure_go_to_no_account_that_a_catalog_has_chosen(
+def test_azure_secrets_are_not_sent_to_an_account_chosen_by_a_catalog(
     own: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reachable, "_why_not", lambda *_: None)
@@ -358,7 +358,7 @@ def test_secrets_of_azure_go_to_no_account_that_a_catalog_has_chosen(
 
 
 @pytest.mark.parametrize("how", ["named", "not named", "anonymous"])
-def test_secrets_of_the_environment_go_to_no_account_that_a_catalog_has_chosen(
+def test_environment_secrets_are_not_sent_to_an_account_chosen_by_a_catalog(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reachable, "_why_not", lambda *_: None)
@@ -382,7 +382,7 @@ def test_secrets_of_azure_are_for_the_account_of_the_warehouse() -> None:
 
 
 @pytest.mark.parametrize("ending", ["", ".dfs.core.windows.net"])
-def test_a_signature_by_account_is_that_of_the_location_s_account(ending: str) -> None:
+def test_a_signature_by_account_is_used_only_for_its_account(ending: str) -> None:
     said = {f"adls.sas-token.{each}{ending}": f"sig={each}" for each in ("mine", "theirs")}
     found = filter_server_properties(said, "a server", AZURE.format("theirs"))
     assert found == {"adls.account-name": "theirs", "adls.sas-token": "sig=theirs"}
@@ -413,12 +413,12 @@ def test_signatures_that_a_server_issues_reach_its_account(monkeypatch: pytest.M
         "http:/169.254.169.254", "http:///169.254.169.254/", "http:\\\\169.254.169.254", "HTTP://a@169.254.169.254\\@b",
     ],
 )  # fmt: skip
-def test_no_host_of_a_server_hands_out_the_credentials_of_this_machine(host: str) -> None:
+def test_a_host_of_the_server_cannot_be_a_credential_service(host: str) -> None:
     said = {"s3.endpoint": host, "s3.access-key-id": "x", "s3.secret-access-key": "y"}
     assert "s3.endpoint" not in merge_server_properties({}, said, "a server")
 
 
-def test_a_default_of_the_server_does_not_replace_what_the_user_spells_otherwise(
+def test_a_server_default_does_not_replace_a_user_setting_with_another_name(
     server: tuple[RestServer, str],
 ) -> None:
     state, uri = server
@@ -440,7 +440,7 @@ def test_a_default_of_the_server_does_not_replace_what_the_user_spells_otherwise
         ("snapshot-loading-mode", "some"), ("scan-planning-mode", "5"), ("rest-scan-planning.poll-timeout-ms", "-1"),
     ],
 )  # fmt: skip
-def test_a_value_that_a_property_cannot_have_is_an_error_of_the_servers_answer(
+def test_an_invalid_property_value_of_the_server_is_an_error_of_its_answer(
     server: tuple[RestServer, str], where: str, name: str, value: str
 ) -> None:
     state, uri = server
@@ -449,7 +449,7 @@ def test_a_value_that_a_property_cannot_have_is_an_error_of_the_servers_answer(
         lakescan.catalog("lake", type="rest", uri=uri, token="x")
 
 
-def test_a_value_of_the_configuration_file_that_a_property_cannot_have_is_refused(
+def test_an_invalid_property_value_of_the_configuration_file_is_refused(
     server: tuple[RestServer, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lakescan.catalog("lake", type="rest", uri=server[1])
@@ -458,7 +458,9 @@ def test_a_value_of_the_configuration_file_that_a_property_cannot_have_is_refuse
         connection("lake")
 
 
-def test_a_list_of_the_server_ends(server: tuple[RestServer, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_list_of_the_server_is_refused(
+    server: tuple[RestServer, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     state, uri = server
     monkeypatch.setattr(limits, "PAGES", 20)
     pages = iter(range(10**6))
@@ -491,7 +493,7 @@ def test_readers_with_other_secrets_share_no_cache(tmp_path: Path) -> None:
     assert len(identities) == 2
 
 
-def test_blank_keys_of_a_server_are_none() -> None:
+def test_blank_keys_of_a_server_are_ignored() -> None:
     said = {"s3.endpoint": "http://evil", "s3.access-key-id": " ", "s3.secret-access-key": ""}
     assert merge_server_properties({}, said, "a server") == {}
 
@@ -501,7 +503,7 @@ def test_a_credential_by_prefix_does_not_turn_signing_off_and_keep_the_host() ->
     assert merge_server_properties(own, {"s3.remote-signing-enabled": "false"}, "a server") == own
 
 
-def test_the_host_of_a_server_goes_with_its_credentials_by_prefix(server: tuple[RestServer, str]) -> None:
+def test_the_host_of_a_server_is_used_with_its_credentials_by_prefix(server: tuple[RestServer, str]) -> None:
     state, uri = server
     keys = {"s3.access-key-id": "vended", "s3.secret-access-key": "vended-secret"}
     state.table_config = {"s3.endpoint": "http://127.0.0.1:9", "s3.region": "eu-west-1"}
@@ -523,7 +525,7 @@ def test_requests_to_the_server_are_signed_by_the_users_keys_alone(server: tuple
     assert all("Credential=mine/" in each.headers["authorization"] for each in state.requests)
 
 
-def test_the_token_server_of_the_user_stays(server: tuple[RestServer, str]) -> None:
+def test_the_token_server_of_the_user_is_not_replaced(server: tuple[RestServer, str]) -> None:
     state, uri = server
     state.token = "t"
     with stranger() as (address, seen):
@@ -536,7 +538,7 @@ def test_the_token_server_of_the_user_stays(server: tuple[RestServer, str]) -> N
 @pytest.mark.parametrize("own", OWN)
 @pytest.mark.parametrize("path", ["namespaces", "oauth/tokens", "tables/t"])
 @pytest.mark.filterwarnings("ignore")
-def test_no_redirection_leads_secrets_to_another_host(own: str, path: str) -> None:
+def test_redirections_send_no_secrets_to_another_host(own: str, path: str) -> None:
     with stranger() as (address, seen):
 
         class Handler(BaseHTTPRequestHandler):
@@ -577,7 +579,7 @@ def test_no_redirection_leads_secrets_to_another_host(own: str, path: str) -> No
         assert seen == []
 
 
-def test_of_two_ambiguous_addresses_neither_is_where_a_redirection_may_lead() -> None:
+def test_redirections_to_ambiguous_addresses_are_refused() -> None:
     class Answer:
         is_redirect = True
         headers: ClassVar[dict[str, str]] = {"location": "http://evil\\@mine/v1"}
@@ -587,7 +589,7 @@ def test_of_two_ambiguous_addresses_neither_is_where_a_redirection_may_lead() ->
         _check_redirection(Answer())
 
 
-def test_a_later_configuration_counts_though_the_clock_went_back(
+def test_a_later_configuration_applies_although_the_clock_went_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lakescan.catalog("lake", warehouse=str(tmp_path / "first"))
@@ -653,7 +655,7 @@ def test_limits_of_the_environment_reach_other_processes(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
 @pytest.mark.parametrize("name", ["../x", "../../x", "a/../../x", "..", ".", "a\nb", "a\0b", "a/b", "a\\b", " "])
-def test_a_name_leads_out_of_no_warehouse(tmp_path: Path, name: str, format: str) -> None:
+def test_a_name_cannot_lead_out_of_a_warehouse(tmp_path: Path, name: str, format: str) -> None:
     lake = lakescan.catalog("lake", warehouse=str(tmp_path / "home" / "lake"))
     lake.create_namespace("n")
     before = sorted(tmp_path.rglob("*"))
@@ -722,7 +724,7 @@ def test_every_property_that_pyiceberg_reads_is_described() -> None:
     assert unknown == set()
 
 
-def test_a_credential_that_a_server_issues_carries_no_host_to_the_user_s_keys(server: tuple[RestServer, str]) -> None:
+def test_a_vended_credential_cannot_set_a_host_for_the_users_keys(server: tuple[RestServer, str]) -> None:
     state, uri = server
     with stranger("127.0.0.1") as (address, seen):
         issued = {"s3.endpoint": address, "s3.proxy-uri": address, "client.role-arn": "evil"}

@@ -69,9 +69,7 @@ def test_no_change_writes_outside_of_allowed_locations(
     assert "not removed" not in caplog.text
 
 
-def test_a_change_that_moves_a_table_out_is_refused_before_it_is_made(
-    leading_out: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_a_change_that_moves_a_table_outside_is_refused(leading_out: Callable[[str], str], tmp_path: Path) -> None:
     name = leading_out("write.metadata.path")
     inside, outside = str(tmp_path / "lake" / "m"), str(tmp_path / "elsewhere")
     lakescan.table(name).alter().set_properties({"write.metadata.path": inside}).commit()
@@ -120,7 +118,7 @@ OUT: dict[str, Callable[[lakescan.Catalog, str], Any]] = {
 
 
 @pytest.mark.parametrize("how", OUT)
-def test_nothing_is_made_outside_of_a_catalogs_allowed_locations(
+def test_nothing_is_created_outside_of_a_catalogs_allowed_locations(
     limited: lakescan.Catalog, tmp_path: Path, how: str
 ) -> None:
     outside = tmp_path / "outside"
@@ -132,7 +130,7 @@ def test_nothing_is_made_outside_of_a_catalogs_allowed_locations(
     assert (names, limited.list_views("db")) == ([], [])
 
 
-def test_what_is_made_inside_is_made(limited: lakescan.Catalog, tmp_path: Path) -> None:
+def test_tables_inside_of_allowed_locations_are_created(limited: lakescan.Catalog, tmp_path: Path) -> None:
     for number, kind in enumerate(("iceberg", "delta")):
         limited.create_table(f"db.t{number}", "id BIGINT", format=kind, location=f"{tmp_path}/lake/x{number}")
         lakescan.table(f"made.db.t{number}").append(pa.table({"id": [1]}))
@@ -141,7 +139,7 @@ def test_what_is_made_inside_is_made(limited: lakescan.Catalog, tmp_path: Path) 
     assert lakescan.table("made.db.t0").count() == 0
 
 
-def test_a_replaced_table_is_written_where_it_may_lead(leading_out: Callable[[str], str], tmp_path: Path) -> None:
+def test_a_replaced_table_is_written_within_its_limits(leading_out: Callable[[str], str], tmp_path: Path) -> None:
     name = leading_out("location")
     with pytest.raises(LocationRefused):
         lakescan.catalog("limited").create_table("db.t", "id BIGINT", replace=True)

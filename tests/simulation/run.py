@@ -266,7 +266,7 @@ class Run:
             model.end(each, outcome)
 
     def _is_true(self, error: LakescanError, models: list[Model], records: list[Record]) -> bool:
-        """Return whether an error about a name (that its table exists, or does not) was true at some time in the step."""
+        """Return whether an error about the existence of a table was true at some time during the step."""
         if records[0].step.kind not in (*NAMED, "create", "trail") and records[0].step.table == "t":
             return False
         if isinstance(error, NoSuchTable):

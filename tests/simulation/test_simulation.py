@@ -37,11 +37,11 @@ def test_no_seed_breaks_an_invariant(format: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_bug_that_is_put_in_is_found(mutant: Mutant) -> None:
+def test_an_injected_bug_is_found(mutant: Mutant) -> None:
     assert find(mutant, range(1000, 1000 + mutant.seeds), run) is not None
 
 
-def test_a_failing_plan_is_made_small() -> None:
+def test_a_failing_plan_is_shrunk() -> None:
     lost = next(each for each in MUTANTS if each.name == "a commit of Delta replaces another's")
     appends = [Step(n, "append", ((100 + n, "a", n),)) for n in range(1, 5)]
     actors = tuple(ActorPlan(name, tuple(appends[at : at + 2])) for name, at in (("A", 0), ("B", 2)))
@@ -56,7 +56,7 @@ def test_a_failing_plan_is_made_small() -> None:
     assert len(small.history) < len(whole.history)
 
 
-def test_a_follower_of_a_name_is_told_that_another_table_has_it() -> None:
+def test_a_follower_learns_that_another_table_has_the_name() -> None:
     kinds = ("create", "trail", "drop", "create", "trail", "trail")
     values = {"create": ((101, "a", 1),), "drop": (False,)}
     steps = tuple(Step(n, kind, (1, *values.get(kind, ()))) for n, kind in enumerate(kinds, 1))
@@ -67,7 +67,7 @@ def test_a_follower_of_a_name_is_told_that_another_table_has_it() -> None:
 
 
 @pytest.mark.parametrize("format", ["iceberg 2", "iceberg 3"])
-def test_a_batch_of_a_stream_is_committed_once_after_it_expired(format: str) -> None:
+def test_a_stream_batch_is_committed_once_even_after_its_snapshot_expired(format: str) -> None:
     batch = (1, (101, "a", 1))
     kinds = (("stream", batch), ("append", ((102, "a", 1),)), ("expire", (1,)), ("stream", batch))
     steps = tuple(Step(n, kind, values) for n, (kind, values) in enumerate(kinds, 1))

@@ -161,7 +161,7 @@ class World:
         raise AssertionError(fault)
 
     def _fault(self, actor: Actor, kinds: Sequence[str]) -> str | None:
-        """Return the fault of this call, which depends only on its step and number, so that shrinking does not move it."""
+        """Return the fault of this call. It depends only on its step and number, so it stays under shrinking."""
         step = actor.step
         kinds = [each for each in kinds if not self.plan.fault_kinds or each in self.plan.fault_kinds]
         if step is None or not kinds or (step.number, actor.calls) in self.plan.spared or not step.may_fail:

@@ -22,7 +22,7 @@ import pyarrow.csv
 import lakescan
 from tests.soak.slope import Growth, growth
 from tests.soak.work import described, works
-from tests.support.allocated import allocated
+from tests.support.allocated import allocated_bytes
 
 CACHE = 2 * 2**20  # bytes; small, so that the cache is full before the second half begins
 # Leaks are searched for in the allocated bytes, which vary with the objects that threads hold at the time. Resident
@@ -83,7 +83,7 @@ def measured(seconds: float, log: str | None = None) -> list[Growth]:
 def _levels() -> dict[str, float]:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return {
-        "allocated, MB": allocated() / 1e6,
+        "allocated, MB": allocated_bytes() / 1e6,
         "Python blocks, thousands": sys.getallocatedblocks() / 1e3,
         "resident, MB": pages * os.sysconf("SC_PAGE_SIZE") / 1e6,
         "open files": float(len(os.listdir("/proc/self/fd"))),

@@ -32,7 +32,7 @@ def soaked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     return made
 
 
-def test_what_was_written_changed_and_deleted_is_right(soaked: Work) -> None:
+def test_the_check_passes_for_correct_rows(soaked: Work) -> None:
     soaked.check()
     assert soaked.failed == []
     assert (soaked._first, soaked._rows, soaked._changed) == (20, 40, {34})
@@ -48,26 +48,26 @@ def test_what_was_written_changed_and_deleted_is_right(soaked: Work) -> None:
     ],
     ids=["an older row is lost", "the newest row is lost", "an update is lost", "rows come back"],
 )
-def test_other_rows_are_told(soaked: Work, harm: Any) -> None:
+def test_wrong_rows_are_reported(soaked: Work, harm: Any) -> None:
     harm(soaked._table())
     soaked.check()
     assert any("not those that were written" in each for each in soaked.failed)
 
 
-def test_rows_that_were_not_followed_are_told(soaked: Work) -> None:
+def test_rows_that_were_not_followed_are_reported(soaked: Work) -> None:
     soaked._table().append(pa.Table.from_pylist([soaked._row(40)]))
     soaked._follow()
     soaked.check()
     assert any("41 rows were followed, but 40 were written" in each for each in soaked.failed)
 
 
-def test_a_loop_that_never_ended_is_told(soaked: Work) -> None:
+def test_a_loop_that_never_ended_is_reported(soaked: Work) -> None:
     del soaked.done["maintain"]
     soaked.check()
     assert soaked.failed == ["delta: never done to its end: maintain"]
 
 
-def test_a_panic_ends_no_loop_unseen(soaked: Work) -> None:
+def test_a_panic_in_a_loop_is_reported(soaked: Work) -> None:
     def panics() -> None:
         raise Panic("of Rust")
 

@@ -76,7 +76,9 @@ def histories(rows: list[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize(("format", "seed"), [("iceberg version 3", 1), ("delta", 2)])
-def test_any_split_into_batches_gives_the_history(spark: Any, local: lakescan.Catalog, format: str, seed: int) -> None:
+def test_any_split_into_batches_gives_the_same_history(
+    spark: Any, local: lakescan.Catalog, format: str, seed: int
+) -> None:
     maker(format, local)(HISTORY, partition_by=())
     random = Random(seed)
     rows = events(random, 150)
@@ -88,7 +90,7 @@ def test_any_split_into_batches_gives_the_history(spark: Any, local: lakescan.Ca
     assert there() == histories(rows)
 
 
-def test_any_split_into_batches_gives_the_newest_rows(spark: Any, local: lakescan.Catalog) -> None:
+def test_any_split_into_batches_gives_the_same_newest_rows(spark: Any, local: lakescan.Catalog) -> None:
     maker("delta", local)("id BIGINT, value STRING, note STRING, seq BIGINT, gone BOOLEAN", partition_by=())
     random = Random(3)
     rows = events(random, 150)
@@ -100,7 +102,7 @@ def test_any_split_into_batches_gives_the_newest_rows(spark: Any, local: lakesca
     assert there() == sorted((*row[:4], row[4] == "D") for row in newest.values())
 
 
-def test_late_rows_are_put_into_their_place(spark: Any, iceberg: Make) -> None:
+def test_late_rows_are_inserted_in_order(spark: Any, iceberg: Make) -> None:
     iceberg(HISTORY, partition_by=())
     sink = lakescan.spark.history_sink("local.db.t", "id", sequence_by="seq", deletes_when="kind = 'D'")
     sink(frame_of(spark, (1, "a", "", 10, "U"), (1, "b", "", 20, "U"), (1, None, "", 30, "D")))
@@ -114,7 +116,7 @@ def test_late_rows_are_put_into_their_place(spark: Any, iceberg: Make) -> None:
     assert there()[-1] == (3, "y", "", 4, None)
 
 
-def test_only_tracked_columns_make_versions(spark: Any, iceberg: Make) -> None:
+def test_only_changes_of_tracked_columns_make_versions(spark: Any, iceberg: Make) -> None:
     iceberg(HISTORY, partition_by=())
     sink = lakescan.spark.history_sink(
         "local.db.t", "id", sequence_by="seq", deletes_when="kind = 'D'", track_history_columns="value"
@@ -129,7 +131,7 @@ def test_only_tracked_columns_make_versions(spark: Any, iceberg: Make) -> None:
         )
 
 
-def test_what_a_history_needs(spark: Any, iceberg: Make) -> None:
+def test_invalid_options_of_histories_are_refused(spark: Any, iceberg: Make) -> None:
     iceberg("id BIGINT, value STRING, note STRING", partition_by=())
     sink = lakescan.spark.history_sink("local.db.t", "id", sequence_by="seq", deletes_when="kind = 'D'")
     with pytest.raises(SchemaMismatch, match="has no column __START_AT"):
@@ -216,7 +218,7 @@ def test_changes_of_an_iceberg_table_are_applied_to_another(
         sink(batch)
 
 
-def test_rows_of_changes_are_those_after_them(spark: Any) -> None:
+def test_changes_apply_the_rows_after_each_change(spark: Any) -> None:
     schema = "id int, _change_type string, _commit_version long"
     rows = [(1, "insert", 3), (1, "update_preimage", 4), (1, "update_postimage", 4), (1, "delete", 5)]
     found = lakescan.spark.change_rows(spark.createDataFrame(rows, schema)).collect()

@@ -82,7 +82,7 @@ def test_rows_of_fixed_width_have_no_variable_bytes(types: list[s.DataType], wid
     ],
     ids=str,
 )
-def test_values_that_no_cheap_expression_measures_have_no_width(type: s.DataType) -> None:
+def test_values_without_a_cheap_measure_have_no_width(type: s.DataType) -> None:
     assert row_width([type], ["a"]) is None
 
 
@@ -105,7 +105,7 @@ def test_values_that_no_cheap_expression_measures_have_no_width(type: s.DataType
         (None, BatchLimits(), None),
     ],
 )
-def test_records_bound_batches_within_the_limit(
+def test_the_record_limit_bounds_batches_within_the_byte_limit(
     width: RowWidth | None, limits: BatchLimits, records: int | None
 ) -> None:
     bound = batch_bound(width, limits)
@@ -154,7 +154,7 @@ def batches_width(frame: Any) -> list[Any]:
     return list(frame.mapInArrow(widths, "w long").agg(F.max("w").alias("w")).collect())
 
 
-def test_rows_arrive_as_they_are_without_fillers(spark: Any, local: lakescan.Catalog) -> None:
+def test_rows_arrive_unchanged_without_fillers(spark: Any, local: lakescan.Catalog) -> None:
     rows = spark.range(0, 300, 1, 2).selectExpr(
         "id",
         "IF(id % 7 = 0, NULL, repeat(CAST(id AS STRING), IF(id % 50 = 1, 20000, 1))) AS `a.b`",
@@ -171,7 +171,7 @@ def test_rows_arrive_as_they_are_without_fillers(spark: Any, local: lakescan.Cat
     assert found == sorted(expected, key=lambda row: row["id"])
 
 
-def test_columns_that_are_never_null_stay_so(spark: Any) -> None:
+def test_not_null_columns_stay_not_null(spark: Any) -> None:
     frame = spark.createDataFrame([(1, "x" * 100_000), (2, "y")], "id long not null, a string not null")
     assert not frame.schema["a"].nullable
 
@@ -184,7 +184,7 @@ def test_columns_that_are_never_null_stay_so(spark: Any) -> None:
     assert {row["n"] for row in found} == {False}
 
 
-def test_the_sessions_settings_stay_as_they_are(spark: Any) -> None:
+def test_the_settings_of_the_session_are_unchanged(spark: Any) -> None:
     before = dict(spark.conf.getAll)
     during: list[tuple[Any, ...]] = []
 
@@ -207,7 +207,7 @@ def test_the_sessions_settings_stay_as_they_are(spark: Any) -> None:
     assert is_measured(spark.range(1).mapInArrow(seen, SEEN).collect())
 
 
-def test_the_sessions_settings_stay_as_they_are_after_an_error(spark: Any) -> None:
+def test_the_settings_of_the_session_are_unchanged_after_an_error(spark: Any) -> None:
     before = dict(spark.conf.getAll)
 
     def fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -222,7 +222,7 @@ def test_the_sessions_settings_stay_as_they_are_after_an_error(spark: Any) -> No
 
 
 @pytest.mark.parametrize(("name", "value"), [(BYTES, "32m"), (RECORDS, "100")])
-def test_settings_of_the_session_hold(spark: Any, name: str, value: str) -> None:
+def test_settings_of_the_session_are_obeyed(spark: Any, name: str, value: str) -> None:
     spark.conf.set(name, value)
     try:
         found = batches_of(spark.range(0, 1000, 1, 1))
@@ -245,7 +245,7 @@ def test_a_high_limit_of_records_still_bounds_the_bytes(spark: Any) -> None:
     assert sum(each["rows"] for each in found) == 40_000
 
 
-def test_rows_of_frames_with_functions_of_others_are_measured(spark: Any) -> None:
+def test_rows_of_frames_with_foreign_functions_are_measured(spark: Any) -> None:
     more = F.arrow_udf(lambda numbers: numbers, "long")  # type: ignore[call-overload]
     frame = spark.range(10)
     mapped = frame.mapInArrow(lambda batches: batches, "id long")
@@ -322,7 +322,7 @@ def test_a_df_write_that_fails_leaves_no_lifted_limit(spark: Any, table: lakesca
     assert is_measured(spark.range(1).mapInArrow(seen, SEEN).collect())
 
 
-def test_a_df_write_of_frames_with_functions_of_others_is_measured(spark: Any, table: lakescan.Table) -> None:
+def test_a_df_write_of_frames_with_foreign_functions_is_measured(spark: Any, table: lakescan.Table) -> None:
     mapped = with_limits(spark, 1).mapInArrow(lambda batches: batches, "id long, text string, lifted string")
     mapped.write.format(table.format).mode("append").save(str(table.name))
     cached = mapped.cache()

@@ -113,7 +113,7 @@ def test_streams_write_to_the_branch(spark: Any, table: lakescan.Table, tmp_path
     assert ids(branch="audit") == [1, 1, 5]
 
 
-def test_streams_stage_nothing_under_an_id(spark: Any, table: lakescan.Table, tmp_path: Path) -> None:
+def test_streams_are_not_staged_under_a_wap_id(spark: Any, table: lakescan.Table, tmp_path: Path) -> None:
     spark.conf.set("spark.wap.id", "x")
     stream = spark.readStream.format("iceberg").load("sparkwap.db.plain")
     options = {"checkpointLocation": str(tmp_path / "one")}
@@ -124,7 +124,7 @@ def test_streams_stage_nothing_under_an_id(spark: Any, table: lakescan.Table, tm
     assert len(list((tmp_path / "lake" / "db" / "t" / "data").rglob("*.parquet"))) == 1
 
 
-def test_an_option_of_the_write_comes_before_the_session(spark: Any, table: lakescan.Table) -> None:
+def test_a_write_option_overrides_the_session(spark: Any, table: lakescan.Table) -> None:
     spark.conf.set("spark.wap.branch", "audit")
     spark.range(2, 3).write.format("iceberg").mode("append").option("branch", "main").save(NAME)
     lakescan.save(spark.range(3, 4), NAME, mode="append", branch="mine")
@@ -165,9 +165,7 @@ READERS = [
 
 
 @pytest.mark.parametrize("read", READERS, ids=["table", "arrow lane", "sql", "given", "data source"])
-def test_reads_see_the_branch_if_it_is_there(
-    spark: Any, table: lakescan.Table, read: Callable[[Any, str], Any]
-) -> None:
+def test_reads_use_the_branch_if_it_exists(spark: Any, table: lakescan.Table, read: Callable[[Any, str], Any]) -> None:
     def read_ids(name: str = NAME) -> list[int]:
         return sorted(row["id"] for row in read(spark, name).collect())
 
@@ -184,7 +182,7 @@ def test_reads_see_the_branch_if_it_is_there(
     assert read_ids() == [1]
 
 
-def test_a_state_that_is_said_comes_before_the_session(spark: Any, table: lakescan.Table) -> None:
+def test_an_explicit_state_overrides_the_session(spark: Any, table: lakescan.Table) -> None:
     spark.conf.set("spark.wap.branch", "audit")
     by_table(spark.range(2, 3), NAME)
     lakescan.spark.register(spark)
@@ -210,7 +208,7 @@ def streamed(spark: Any, folder: Path, **options: str) -> list[int]:
     return sorted(row["id"] for row in spark.table(name).collect())
 
 
-def test_streams_follow_the_branch_if_it_is_there(spark: Any, table: lakescan.Table, tmp_path: Path) -> None:
+def test_streams_follow_the_branch_if_it_exists(spark: Any, table: lakescan.Table, tmp_path: Path) -> None:
     spark.conf.set("spark.wap.branch", "audit")
     lakescan.spark.register(spark)
     assert streamed(spark, tmp_path / "before") == [1]
@@ -235,7 +233,7 @@ def test_a_data_source_that_was_registered_for_another_branch_reads_nothing(spar
     assert spark.read.format("iceberg").load(NAME).count() == 1
 
 
-def test_plans_say_which_branch_is_read(spark: Any, table: lakescan.Table) -> None:
+def test_plans_show_which_branch_is_read(spark: Any, table: lakescan.Table) -> None:
     spark.conf.set("spark.wap.branch", "audit")
     by_table(spark.range(2, 3), NAME)
     plan = lakescan.spark.sql(spark, f"EXPLAIN SELECT * FROM {NAME}").first()[0]

@@ -51,7 +51,7 @@ def test_views_are_made_read_and_dropped(spark: Any, lake: lakescan.Catalog) -> 
     assert lake.list_views("shop") == []
 
 
-def test_temporary_views_stay_sparks(spark: Any, lake: lakescan.Catalog) -> None:
+def test_temporary_views_are_left_to_spark(spark: Any, lake: lakescan.Catalog) -> None:
     lakescan.spark.create_view(spark, "temporary", "SELECT id FROM viewed.shop.orders")
     with pytest.raises(lakescan.UnsupportedFeature, match="'temporary', which exists only in this session"):
         lakescan.spark.sql(spark, "CREATE VIEW viewed.shop.v AS SELECT * FROM temporary")
@@ -67,7 +67,7 @@ def test_temporary_views_read_views_of_catalogs(spark: Any, lake: lakescan.Catal
     assert rows(spark, "SELECT n FROM temporary WHERE n > 2") == [(3,), (7,)]
 
 
-def test_views_are_sources_and_no_targets_of_changes(spark: Any, lake: lakescan.Catalog) -> None:
+def test_views_can_be_sources_but_not_targets_of_changes(spark: Any, lake: lakescan.Catalog) -> None:
     lake.create_view("shop.v", "SELECT id + 10 AS id, country FROM orders WHERE id = 3")
     lakescan.spark.sql(spark, "INSERT INTO viewed.shop.orders SELECT * FROM viewed.shop.v")
     lakescan.spark.sql(spark, "DELETE FROM viewed.shop.orders WHERE id IN (SELECT id - 10 FROM viewed.shop.v)")

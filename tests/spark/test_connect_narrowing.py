@@ -1,4 +1,4 @@
-"""The columns, conditions and limits that a Spark Connect plan needs from its reads; PySpark's client makes the plans."""
+"""The columns, conditions and limits that a Spark Connect plan needs from its reads, without a server."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_conditions_become_texts_of_columns(condition: Any, expected: str) -> No
         F.col("tags")[0] > 5,
     ],
 )
-def test_a_condition_that_is_not_understood_prunes_nothing(condition: Any) -> None:
+def test_an_unsupported_condition_prunes_nothing(condition: Any) -> None:
     assert "id >" not in pruning(read().where(condition))
 
 
@@ -153,14 +153,14 @@ def test_columns_are_followed_through_projections() -> None:
     assert pruning(read().alias("s").where("s.id > 5")) == "id > 5"  # the relation's name comes first
 
 
-def test_the_frame_that_a_column_belongs_to_counts() -> None:
+def test_a_column_belongs_to_its_own_frame() -> None:
     frame = read()
     assert pruning(frame.where(frame["id"] > 5)) == "id > 5"
     assert pruning(frame.select("id", "name").where(frame["id"] > 5)) == "id > 5"
     assert pruning(frame.withColumn("id", F.lit(7)).where(frame["id"] > 5)) == ""
 
 
-def test_windows_generators_aggregates_and_samples_let_no_condition_pass() -> None:
+def test_no_condition_is_pushed_through_windows_generators_aggregates_and_samples() -> None:
     window = F.row_number().over(Window.partitionBy("day").orderBy("id"))
     for frame in (
         read().withColumn("n", window),
@@ -179,7 +179,7 @@ def test_windows_generators_aggregates_and_samples_let_no_condition_pass() -> No
         assert all(limit is None for _, _, limit in needs(frame.limit(3))) or frame._plan._child is not None
 
 
-def test_a_filter_that_is_not_deterministic_lets_no_condition_pass() -> None:
+def test_no_condition_is_pushed_through_a_nondeterministic_filter() -> None:
     for condition in (F.rand() < 0.5, F.expr("id > 3 and rand() < 0.5"), (F.col("id") > 3) & (F.rand(7) < 0.5)):
         assert pruning(read().where(condition).where("id > 5")) == ""
     mine = F.udf(lambda v: v, LongType())("id") > 3
@@ -188,7 +188,7 @@ def test_a_filter_that_is_not_deterministic_lets_no_condition_pass() -> None:
     assert pruning(read().where("id > 5").where(F.rand() < 0.5)) == "id > 5"
 
 
-def test_a_condition_on_the_keys_of_groups_passes() -> None:
+def test_a_condition_on_group_keys_is_pushed_down() -> None:
     frame = read().groupBy("id", F.year("day").alias("y")).agg(F.count("x").alias("c"))
     assert pruning(frame.where("id > 5 and c > 3")) == "id > 5"
     assert pruning(frame.where("y = 2024")) == "(day >= '2024-01-01' and day < '2025-01-01')"
@@ -203,40 +203,40 @@ def test_a_condition_on_the_keys_of_groups_passes() -> None:
         ("full", "", ""),
     ],
 )
-def test_conditions_reach_the_sides_of_a_join_whose_rows_they_rule_out(kind: str, left: str, right: str) -> None:
+def test_conditions_reach_the_join_sides_whose_rows_they_exclude(kind: str, left: str, right: str) -> None:
     one, two = read(), read().select(F.col("id").alias("k"), F.col("x").alias("y"), F.col("name").alias("w"))
     frame = one.join(two, (F.col("id") == F.col("k")) & (F.col("w") == "a"), kind).where("id > 5 and y < 2")
     found = [each[0] for each in needs(frame)]
     assert [" and ".join(sorted(each.split(" and "), reverse=True)) for each in found] == [left, right]
 
 
-def test_what_a_semi_or_anti_join_compares_with_may_be_narrowed() -> None:
+def test_the_right_side_of_a_semi_or_anti_join_can_be_narrowed() -> None:
     two = read().select(F.col("id").alias("k"))
     for kind, left in (("left_semi", "id > 5"), ("left_anti", "id > 5")):
         frame = read().join(two, (F.col("id") == F.col("k")) & (F.col("k") < 9), kind).where("id > 5")
         assert [each[0] for each in needs(frame)] == [left, "id < 9"]
 
 
-def test_keys_of_both_sides_are_those_of_the_side_that_is_kept() -> None:
+def test_keys_of_a_using_join_belong_to_the_preserved_side() -> None:
     two = read().select("id", F.col("x").alias("y"))
     sides = {"inner": ["id > 5", ""], "left": ["id > 5", ""], "right": ["", "id > 5"], "full": ["", ""]}
     for kind, expected in sides.items():
         assert [each[0] for each in needs(read().join(two, "id", kind).where("id > 5"))] == expected
 
 
-def test_a_name_that_two_sides_have_is_of_neither() -> None:
+def test_an_ambiguous_name_belongs_to_neither_side() -> None:
     frame = read()
     assert [each[0] for each in needs(frame.join(frame, frame["id"] == 5))] == ["", ""]
     joined = read().alias("a").join(read().alias("b"), F.expr("a.id = b.x"))
     assert [each[0] for each in needs(joined.where("a.id > 5 and x > 1"))] == ["id > 5", ""]
 
 
-def test_a_side_of_which_nothing_is_known_keeps_conditions_on_the_other() -> None:
+def test_an_unknown_join_side_does_not_block_conditions_on_the_other() -> None:
     frame = read().alias("a").join(other(), F.lit(True)).where("a.id > 5")
     assert pruning(frame) == ""  # the other side may have a column a, too
 
 
-def test_set_operations_pass_conditions_to_columns_of_one_type() -> None:
+def test_set_operations_push_conditions_to_columns_of_equal_type() -> None:
     frame = read().select("id", "name").union(read().select("s.m", "name"))
     assert [each[0] for each in needs(frame.where("id > 5"))] == ["", ""]  # BIGINT and INT
     frame = read().select("id", "name").union(read().select(F.col("id").alias("k"), "name"))
@@ -250,7 +250,7 @@ def columns(frame: Any) -> list[list[str] | None]:
     return [each[1] for each in needs(frame)]
 
 
-def test_columns_are_those_to_which_anything_refers() -> None:
+def test_only_referenced_columns_are_read() -> None:
     assert columns(read()) == [None]
     assert columns(read().where("id > 5")) == [None]
     assert columns(read().where("id > 5").select("name")) == [["id", "name"]]
@@ -267,7 +267,7 @@ def test_columns_are_those_to_which_anything_refers() -> None:
     assert columns(read().select(window.alias("w"))) == [["day", "id", "x"]]
 
 
-def test_all_columns_are_read_where_a_name_is_not_certain() -> None:
+def test_all_columns_are_read_if_a_name_is_ambiguous() -> None:
     two = read()
     for frame in (
         read().select("nothing"),
@@ -284,7 +284,7 @@ def test_all_columns_are_read_where_a_name_is_not_certain() -> None:
         assert None in columns(frame), frame
 
 
-def test_a_limit_reaches_reads_of_which_any_rows_will_do() -> None:
+def test_a_limit_reaches_reads_that_may_return_any_rows() -> None:
     def limits(frame: Any) -> list[int | None]:
         return [each[2] for each in needs(frame)]
 
@@ -300,7 +300,7 @@ def test_a_limit_reaches_reads_of_which_any_rows_will_do() -> None:
     assert limits(read().union(read()).limit(3)) == [None, None]
 
 
-def test_an_aggregate_of_all_rows_is_of_totals_under_all_conditions() -> None:
+def test_an_aggregate_of_all_rows_gives_totals_under_all_conditions() -> None:
     assert totals_of(read().groupBy().count()) == (["count(*)"], "")
     assert totals_of(read().agg(F.max("ID"), F.min(F.col("x")), F.count("*"))) == (
         ["max(id)", "min(x)", "count(*)"],
@@ -314,7 +314,7 @@ def test_an_aggregate_of_all_rows_is_of_totals_under_all_conditions() -> None:
     assert totals_of(read().agg(F.max("id").alias("m")).limit(1).select("m")) == (["max(id)"], "")
 
 
-def test_an_aggregate_that_needs_other_rows_or_columns_is_not_of_totals() -> None:
+def test_an_aggregate_with_other_rows_or_columns_gives_no_totals() -> None:
     for frame in (
         read(),
         read().groupBy("id").count(),

@@ -39,12 +39,12 @@ def reasons(table: lakescan.Table) -> tuple[int, list[str]]:
 
 
 @pytest.mark.parametrize("codec", ["snappy", "gzip", "zstd", "none"])
-def test_files_with_compressions_of_sparks_reader_are_native(table: lakescan.Table, codec: str) -> None:
+def test_files_with_compressions_that_spark_supports_are_native(table: lakescan.Table, codec: str) -> None:
     table.append(rows(1, 2), compression_codec={"none": "uncompressed"}.get(codec, codec))
     assert reasons(table) == (1, [])
 
 
-def test_only_the_files_with_a_compression_that_spark_lacks_take_the_arrow_lane(table: lakescan.Table) -> None:
+def test_only_files_with_other_compressions_use_the_arrow_lane(table: lakescan.Table) -> None:
     table.append(rows(1))
     table.append(rows(2), compression_codec="brotli")
     table.append(rows(3))
@@ -75,7 +75,7 @@ def test_a_footer_of_each_commit_is_enough_where_there_are_many_files(
     ("suffix", "lane"),
     [(".br", "Brotli"), (".lzo", "LZO"), (".lz4hadoop", "LZ4"), (".zstd", None), (".c000.snappy", None)],
 )
-def test_suffixes_of_names_tell_the_compression(tmp_path: Path, suffix: str, lane: str | None) -> None:
+def test_file_name_suffixes_give_the_compression(tmp_path: Path, suffix: str, lane: str | None) -> None:
     from lakescan.spark.native.footers import lacking_codecs
 
     paths = pa.array([f"/nothing/part-00000{suffix}.parquet"])
@@ -84,7 +84,7 @@ def test_suffixes_of_names_tell_the_compression(tmp_path: Path, suffix: str, lan
     assert [name for name, mask in found.items() if mask.any()] == ([] if lane is None else [lane])
 
 
-def test_files_with_field_ids_stay_native_beside_added_files_without_them(
+def test_files_with_field_ids_stay_native_next_to_files_without_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = created(tmp_path, "iceberg")
@@ -108,7 +108,7 @@ def added(tmp_path: Path, table: lakescan.Table) -> None:
 
 
 @pytest.mark.parametrize("what", ["brotli", "added"])
-def test_spark_reads_each_file_by_the_lane_that_can(spark: SparkSession, tmp_path: Path, what: str) -> None:
+def test_each_file_is_read_by_a_lane_that_supports_it(spark: SparkSession, tmp_path: Path, what: str) -> None:
     table = created(tmp_path, "iceberg")
     table.append(rows(1))
     more: dict[str, Any] = {"compression_codec": "brotli"} if what == "brotli" else {}

@@ -25,7 +25,7 @@ def pairs(folder: Path) -> list[tuple[int, str]]:
     return sorted((row["id"], row["part"]) for row in lakescan.table(folder).to_arrow().to_pylist())
 
 
-def test_row_level_statements(spark: Any, folder: Path) -> None:
+def test_row_level_statements_run_on_hadoop_tables(spark: Any, folder: Path) -> None:
     run = lambda text: lakescan.spark.sql(spark, text)  # noqa: E731
     at = f"iceberg.`{folder}`"
     run(f"INSERT INTO {at} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
@@ -40,7 +40,7 @@ def test_row_level_statements(spark: Any, folder: Path) -> None:
     assert not list((folder / "metadata").glob("0*.json"))
 
 
-def test_frames_and_streams(spark: Any, folder: Path, tmp_path: Path) -> None:
+def test_frames_and_streams_are_written_to_hadoop_tables(spark: Any, folder: Path, tmp_path: Path) -> None:
     frame = spark.sql("SELECT id, 'a' AS part FROM range(4)")
     frame.write.format("iceberg").mode("append").save(str(folder))
     lakescan.table(folder).append(spark.sql("SELECT 9L AS id, 'b' AS part"))
@@ -57,7 +57,7 @@ def test_frames_and_streams(spark: Any, folder: Path, tmp_path: Path) -> None:
     assert pairs(folder) == sorted([*[(n, "a") for n in range(4)] * 2, (9, "b")])
 
 
-def test_maintenance_by_workers(spark: Any, folder: Path) -> None:
+def test_workers_maintain_hadoop_tables(spark: Any, folder: Path) -> None:
     for number in range(3):
         lakescan.table(folder).append(spark.sql(f"SELECT {number}L AS id, 'a' AS part"))
     lakescan.table(folder).compact(executor=lakescan.spark.SparkExecutor(spark), min_input_files=2)

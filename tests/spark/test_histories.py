@@ -60,7 +60,7 @@ def in_process(scan: lakescan.Scan, text: str) -> list[int]:
     return sorted(scan.where(text).select("k").to_arrow()["k"].to_pylist())
 
 
-def test_filters_are_pushed_to_columns_whose_names_are_settled(spark, tmp_path: Path) -> None:
+def test_filters_are_pushed_to_columns_with_unambiguous_names(spark, tmp_path: Path) -> None:
     """Spark may skip row groups by a name that no other column ever had. It does not use other names."""
     location = iceberg_history(History(), [("write", 0), ("drop", "", "b"), ("add", "", "b", "int")], tmp_path)
     frame = lakescan.table(location).scan().options(lane="native").to_spark(spark)
@@ -106,5 +106,5 @@ def schemas(*columns: dict[str, int]) -> dict[int, Schema]:
         (schemas({"a_x2Eb": 1, "_1a": 2}), 2, {1, 2}),  # no name differs in files
     ],
 )
-def test_which_names_are_settled(history: dict[int, Schema], last: int | None, settled: set[int]) -> None:
+def test_unambiguous_names_are_found(history: dict[int, Schema], last: int | None, settled: set[int]) -> None:
     assert stable_name_ids(history, last) == settled

@@ -147,7 +147,7 @@ def test_statements_of_sparks_own_tables_stay_with_spark(spark: Any, lake: Path)
         spark.sql("DROP VIEW own_view")
 
 
-def test_mistakes_in_statements_of_lakescans_tables_are_told(spark: Any, lake: Path) -> None:
+def test_mistakes_in_statements_about_lakescan_tables_are_reported(spark: Any, lake: Path) -> None:
     for text, error, message in (
         ("INSERT INTO sparkins.db.delta SELEC 1", InvalidStatement, "Did you mean 'SELECT'"),
         ("INSERT INTO sparkins.db.delt SELECT 1", NoSuchTable, "delt"),
@@ -175,7 +175,7 @@ def test_rows_are_deleted_updated_and_merged(spark: Any, lake: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [*TAKEN, *(text for text, _, _ in REFUSED)])
-def test_what_is_taken_and_refused_is_what_sparks_parser_takes_and_refuses(spark: Any, text: str) -> None:
+def test_the_same_statements_are_accepted_and_refused_as_by_sparks_parser(spark: Any, text: str) -> None:
     from pyspark.errors import ParseException
 
     parser = spark._jsparkSession.sessionState().sqlParser()
@@ -187,7 +187,7 @@ def test_what_is_taken_and_refused_is_what_sparks_parser_takes_and_refuses(spark
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_rows_of_defaults_alone_are_written(spark: Any, lake: Path, name: str) -> None:
+def test_rows_of_only_defaults_are_written(spark: Any, lake: Path, name: str) -> None:
     more = "TBLPROPERTIES ('format-version' = '3')" if name == "iceberg" else ""
     lakescan.sql(f"CREATE TABLE sparkins.db.d (id INT, n INT DEFAULT 7) USING {name} {more}")
     for into, values, count in (

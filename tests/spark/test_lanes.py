@@ -48,7 +48,7 @@ def native(spark: Any, scan: lakescan.Scan) -> pa.Table:
 
 @pytest.mark.parametrize("name", ["orders", "customers"])
 @pytest.mark.parametrize("condition", [None, "{0} > 1000 and {0} < 4000"])
-def test_a_table_with_deletes_evolution_and_partitions(spark, shop, name: str, condition: str | None) -> None:
+def test_a_table_with_deletes_evolution_and_partitions_is_native(spark, shop, name: str, condition: str | None) -> None:
     scan = lakescan.table(getattr(shop, name)).scan()
     scan = scan if condition is None else scan.where(condition.format(scan.schema.names[0]))
     assert native(spark, scan).num_rows > 0
@@ -61,7 +61,7 @@ def test_a_table_with_deletes_evolution_and_partitions(spark, shop, name: str, c
         ("delta", {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}),
     ],
 )
-def test_row_ids(spark, tmp_path: Path, format: str, properties: dict[str, str]) -> None:
+def test_row_ids_are_native(spark, tmp_path: Path, format: str, properties: dict[str, str]) -> None:
     """For rows with stored ids (they were moved), and for rows whose id follows from their position."""
     catalog = lakescan.catalog("ids", warehouse=tmp_path)
     catalog.create_namespace("n")
@@ -102,7 +102,7 @@ VALUES: dict[str, tuple[pa.DataType, list[Any], list[str]]] = {
 
 @pytest.mark.parametrize("name", ["iceberg", "delta"])
 @pytest.mark.parametrize("kind", VALUES)
-def test_every_plain_type_and_its_conditions(spark, tmp_path: Path, name: str, kind: str) -> None:
+def test_every_plain_type_and_its_conditions_are_native(spark, tmp_path: Path, name: str, kind: str) -> None:
     arrow, values, conditions = VALUES[kind]
     if name == "delta" and kind == "fx":
         arrow = pa.binary()
@@ -120,7 +120,7 @@ def test_every_plain_type_and_its_conditions(spark, tmp_path: Path, name: str, k
         native(spark, scan.where(condition))
 
 
-def test_columns_renamed_dropped_added_promoted_and_moved(spark, tmp_path: Path) -> None:
+def test_changed_columns_are_native(spark, tmp_path: Path) -> None:
     from pyiceberg.types import DecimalType, DoubleType, LongType, StringType
 
     kinds = {"i": pa.int32(), "f": pa.float32(), "n": pa.decimal128(5, 2), "gone": pa.string()}
@@ -143,7 +143,7 @@ def test_columns_renamed_dropped_added_promoted_and_moved(spark, tmp_path: Path)
 
 
 @pytest.mark.parametrize("vectorized", ["true", "false"])
-def test_a_column_added_with_a_default(spark, tmp_path: Path, vectorized: str) -> None:
+def test_a_column_added_with_a_default_is_native(spark, tmp_path: Path, vectorized: str) -> None:
     others = {
         "date": "1960-02-29",
         "timestamp": "2024-03-31T02:30:00.000001",
@@ -211,7 +211,7 @@ def files_of(location: str) -> list[str]:
     return [path for _, path in sorted(zip(lowest, plan.files["path"].to_pylist(), strict=True))]
 
 
-def test_position_deletes_and_vectors_of_one_file_and_the_place_of_rows(spark, numbers: Any) -> None:
+def test_position_deletes_and_vectors_of_one_file_are_native(spark, numbers: Any) -> None:
     first, second = files_of(numbers.metadata_location)
     folder = f"{numbers.location()}/data"
     positions = [write_position_deletes(f"{folder}/p.parquet", [(first, 0), (first, 64), (first, 99), (second, 3)])]
@@ -228,7 +228,7 @@ def test_position_deletes_and_vectors_of_one_file_and_the_place_of_rows(spark, n
     assert file == first
 
 
-def test_equality_deletes_delete_older_rows_of_their_place(spark, tmp_path: Path) -> None:
+def test_equality_deletes_delete_older_rows_of_their_partition(spark, tmp_path: Path) -> None:
     """By one key and by two; in partitions and globally; a key that is added again after its deletion stays."""
     from pyiceberg.transforms import IdentityTransform
 
@@ -274,7 +274,7 @@ def reopened(table: Any, location: str) -> Any:
     return table.catalog.load_table(table.name())
 
 
-def test_files_of_one_size_are_told_apart_by_path(spark, tmp_path: Path) -> None:
+def test_files_of_the_same_size_are_distinguished_by_path(spark, tmp_path: Path) -> None:
     """Also if their paths must be written as URIs."""
     folder = tmp_path / "a b é"
     for start in (10, 20, 30):
@@ -286,7 +286,7 @@ def test_files_of_one_size_are_told_apart_by_path(spark, tmp_path: Path) -> None
     assert sorted(found["n"].to_pylist()) == [11, 12, 13, 14, 20, 22, 23, 24, 30, 31, 33, 34]
 
 
-def test_sizes_have_places_of_their_own() -> None:
+def test_positions_are_kept_by_file_size() -> None:
     generator = np.random.default_rng(0)
     for count in (1, 2, 10, 300):
         sizes = np.unique(generator.integers(1_000_000, 9_000_000, count))
@@ -306,7 +306,7 @@ def with_deletes(numbers: Any) -> str:
 
 
 @pytest.mark.parametrize("wrong", ["size", "path", "path of equal sizes"])
-def test_a_file_that_deletes_were_not_looked_up_for_stops_the_query(
+def test_a_file_without_looked_up_deletes_fails_the_query(
     spark, with_deletes: str, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a wrong file size or path: no row is returned without its deletes."""
@@ -381,7 +381,7 @@ def test_large_position_delete_files_are_decoded_by_spark_in_pieces(
     assert "decoded by Spark's workers" in lakescan.spark.explain(scan)
 
 
-def test_lanes_of_one_scan_are_one_frame(spark, shop) -> None:
+def test_both_lanes_of_a_scan_form_one_frame(spark, shop) -> None:
     """`explain` reports which lane is used."""
     scan = lakescan.table(shop.orders).scan()
     text = lakescan.spark.explain(scan)
@@ -390,7 +390,7 @@ def test_lanes_of_one_scan_are_one_frame(spark, shop) -> None:
     assert "the option lane is arrow" in lakescan.spark.explain(scan.options(lane="arrow"))
 
 
-def test_what_the_native_lane_cannot_read_is_refused_where_it_is_asked_for(spark, tmp_path: Path) -> None:
+def test_unsupported_scans_are_refused_if_the_native_lane_is_requested(spark, tmp_path: Path) -> None:
     table = local_catalog(tmp_path).create_table("n.t", pa.schema({"f": pa.uuid()}))
     table.append(pa.table({"f": pa.array([bytes(16)], pa.uuid())}))
     scan = lakescan.table(table.metadata_location).scan()
@@ -412,14 +412,14 @@ def test_missing_files_are_an_error_whatever_the_session_ignores(spark, numbers:
         spark.conf.unset("spark.sql.files.ignoreMissingFiles")
 
 
-def test_residuals_are_left_out_where_the_engine_filters(spark, numbers: Any) -> None:
+def test_residuals_are_omitted_if_the_engine_filters(spark, numbers: Any) -> None:
     """Then a limit counts all rows of the files that the filter leaves."""
     scan = lakescan.table(numbers.metadata_location).scan().where("n = 150").ignore_residuals()
     assert scan.to_spark(spark).count() == 150
     assert scan.limit(5).to_spark(spark).count() == 5
 
 
-def test_file_names_that_hadoop_takes_for_something_else_go_through_arrow(spark, tmp_path: Path) -> None:
+def test_file_names_that_hadoop_misreads_use_the_arrow_lane(spark, tmp_path: Path) -> None:
     names = [
         "f:1",
         "10.x:2",
@@ -492,7 +492,7 @@ def logged(folder: Path, files: list[tuple[str, int]]) -> str:
     return str(folder)
 
 
-def test_a_limit_and_an_empty_plan(spark, numbers: Any) -> None:
+def test_a_limit_and_an_empty_plan_are_native(spark, numbers: Any) -> None:
     scan = lakescan.table(numbers.metadata_location).scan()
     assert scan.limit(7).to_spark(spark).count() == 7
     assert scan.where("n < 0").to_spark(spark).count() == 0
@@ -515,7 +515,7 @@ def nested_rows() -> pa.Table:
 
 
 @pytest.mark.parametrize("name", ["iceberg", "delta"])
-def test_structs_at_any_depth_and_conditions_on_their_members(spark, tmp_path: Path, name: str) -> None:
+def test_structs_at_any_depth_and_conditions_on_their_members_are_native(spark, tmp_path: Path, name: str) -> None:
     location = str(tmp_path / "t")
     if name == "delta":
         write_deltalake(location, nested_rows())
@@ -530,7 +530,7 @@ def test_structs_at_any_depth_and_conditions_on_their_members(spark, tmp_path: P
         assert found == scan.where(condition).to_arrow().num_rows > 0, condition
 
 
-def test_structs_whose_members_come_and_go(spark, tmp_path: Path) -> None:
+def test_structs_with_added_and_dropped_members_are_native(spark, tmp_path: Path) -> None:
     """A struct with only new members is a struct of nulls in old files, not null."""
     from pyiceberg.types import DoubleType, IntegerType
 
@@ -551,7 +551,7 @@ def test_structs_whose_members_come_and_go(spark, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("new", [{"a": "new_a"}, {"x": "new_x", "in": "inner"}, {"a": "x", "x": "a"}], ids=str)
-def test_structs_renamed_by_column_mapping(spark, tmp_path: Path, new: dict[str, str]) -> None:
+def test_structs_renamed_by_column_mapping_are_native(spark, tmp_path: Path, new: dict[str, str]) -> None:
     location = tmp_path / "t"
     write_deltalake(location, nested_rows().select(["s", "n", "l"]))
     log = location / "_delta_log" / "00000000000000000000.json"
@@ -612,7 +612,7 @@ def test_rows_with_nan_are_found_by_filters_of_the_frame(spark, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("condition", ["x > 5", "s.x > 5", "s.in.y > 5"])
-def test_rows_with_nan_that_are_written_here_are_found_by_sparks_own_reader(
+def test_rows_with_nan_written_by_lakescan_are_found_by_sparks_own_reader(
     spark, tmp_path: Path, condition: str
 ) -> None:
     rows = nested_rows().select(["s"]).append_column("x", pa.array([1.0, math.nan, None, 2.0]))
@@ -620,7 +620,7 @@ def test_rows_with_nan_that_are_written_here_are_found_by_sparks_own_reader(
     assert spark.read.parquet(str(tmp_path / "t" / "*.parquet")).where(condition).count() == 1
 
 
-def test_deletes_in_another_spelling_and_files_that_are_listed_twice(spark, tmp_path: Path) -> None:
+def test_deletes_with_other_spellings_and_files_listed_twice_are_native(spark, tmp_path: Path) -> None:
     table = local_catalog(tmp_path).create_table("n.t", pa.schema({"id": pa.int64()}))
     table.append(pa.table({"id": range(10)}))
     file = next(iter(table.scan().plan_files())).file
@@ -747,7 +747,9 @@ def test_orc_files_are_read_by_sparks_orc_reader(spark, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("vectorized", ["true", "false"])
 @pytest.mark.parametrize("sensitive", ["true", "false"])
-def test_orc_files_in_other_sessions(spark, tmp_path: Path, vectorized: str, sensitive: str) -> None:
+def test_orc_files_are_read_in_sessions_with_other_settings(
+    spark, tmp_path: Path, vectorized: str, sensitive: str
+) -> None:
     lakescan.spark.register(spark)
     settings = {"spark.sql.orc.enableVectorizedReader": vectorized, "spark.sql.caseSensitive": sensitive}
     for name, value in settings.items():
@@ -771,7 +773,7 @@ def test_orc_files_in_other_sessions(spark, tmp_path: Path, vectorized: str, sen
     ],
     ids=["date", "timestamp", "promoted", "case", "places"],
 )
-def test_orc_files_that_sparks_reader_would_read_otherwise(
+def test_orc_files_that_spark_would_misread_use_the_arrow_lane(
     spark, tmp_path: Path, types: dict[str, pa.DataType], names: dict[str, str], why: str
 ) -> None:
     lakescan.spark.register(spark)

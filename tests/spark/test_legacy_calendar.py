@@ -80,7 +80,9 @@ def in_process(scan: lakescan.Scan) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("footer", [SPARK_2, LEGACY, LEGACY_INT96, IN_BERLIN, TODAYS, {}], ids=str)
 @pytest.mark.parametrize("int96", [False, True])
-def test_all_lanes_have_sparks_days_and_times(spark, tmp_path: Path, footer: dict[str, str], int96: bool) -> None:
+def test_all_lanes_return_the_dates_and_times_of_spark(
+    spark, tmp_path: Path, footer: dict[str, str], int96: bool
+) -> None:
     scan = lakescan.table(table_of(tmp_path / "t", footer, int96=int96)).scan()
     reader = spark.read.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
     expected = numbers(reader.parquet(str(tmp_path / "t" / "f.parquet")))
@@ -96,7 +98,7 @@ def test_all_lanes_have_sparks_days_and_times(spark, tmp_path: Path, footer: dic
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "Asia/Kolkata", "Europe/Dublin", "+01:00"])
-def test_the_calendar_is_sparks(spark, zone: str) -> None:
+def test_the_calendar_equals_that_of_spark(spark, zone: str) -> None:
     rebase = spark._jvm.org.apache.spark.sql.catalyst.util.RebaseDateTime
     random = np.random.default_rng(0)
     days = np.concatenate([random.integers(-1_500_000, -141_427, 150), np.arange(-171_550, -171_530)])

@@ -165,7 +165,7 @@ def check_random_totals(spark: Any, folder: Path, seed: int, count: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_random_totals_are_those_of_the_arrow_lane(spark: Any, tmp_path: Path, seed: int) -> None:
+def test_random_totals_equal_those_of_the_arrow_lane(spark: Any, tmp_path: Path, seed: int) -> None:
     before = spark.conf.get("spark.sql.ansi.enabled")
     check_random_totals(spark, tmp_path, seed, 20)
     spark.conf.set("spark.sql.ansi.enabled", before)

@@ -107,7 +107,7 @@ def test_a_table_may_have_files_with_ids_and_files_with_other_names(spark: Spark
     assert "4 files in the native lane, 4 of them by the names of their columns" in lakescan.spark.explain(scan)
 
 
-def test_the_first_of_two_columns_of_one_field_counts(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_first_of_two_columns_for_one_field_is_read(spark: SparkSession, tmp_path: Path) -> None:
     fields, mapping = [field(1, "id", "long"), field(2, "s", "string")], [named(1, "id", "key"), named(2, "s")]
     location = mapped(tmp_path, fields, mapping, pa.table({"key": [1], "s": ["a"], "id": [2]}))
     assert in_both_lanes(spark, lakescan.table(location).scan())["id"].to_pylist() == [1]
@@ -207,7 +207,7 @@ def test_without_a_mapping_columns_are_numbered(spark: SparkSession, tmp_path: P
     ],
     ids=lambda value: str(getattr(value, "type", value)).replace(" ", ""),
 )
-def test_only_types_that_both_readers_read_alike(
+def test_only_types_that_both_readers_read_alike_are_native(
     spark: SparkSession, tmp_path: Path, kind: str, stored: pa.Array, lane: str | None
 ) -> None:
     location = mapped(tmp_path, [field(1, "x", kind)], [named(1, "x")], pa.table({"x": stored}))
@@ -220,7 +220,9 @@ def test_only_types_that_both_readers_read_alike(
 
 @pytest.mark.parametrize("kind", ["timestamptz", "timestamp"])
 @pytest.mark.parametrize("converts", ["true", "false"])
-def test_timestamps_of_96_bits(spark: SparkSession, tmp_path: Path, kind: str, converts: str) -> None:
+def test_timestamps_of_96_bits_are_converted_only_by_spark_settings(
+    spark: SparkSession, tmp_path: Path, kind: str, converts: str
+) -> None:
     """Written by Impala and Hive. A session may convert them, which Iceberg does not."""
     location = mapped(tmp_path, [field(1, "x", kind)], [named(1, "x")], pa.table({"x": [1, 2, 3]}))
     values = [dt.datetime(1700, 1, 1, 12, 0, 0, 1), dt.datetime(2024, 3, 31, 2, 30), None]
@@ -289,7 +291,7 @@ def test_files_of_many_names_are_read_in_a_limited_number_of_groups(
     assert lakescan.table(location).scan().to_spark(spark).count() == 4
 
 
-def test_hive_partitions_and_deletes_of_added_files(spark: SparkSession, tmp_path: Path) -> None:
+def test_hive_partitions_and_deletes_of_added_files_are_native(spark: SparkSession, tmp_path: Path) -> None:
     """Partition values are only in the table's metadata; deletes refer to such files by position."""
     lake = lakescan.catalog("mappedhive", warehouse=str(tmp_path / "w"))
     lake.create_namespace("n")

@@ -37,7 +37,7 @@ def test_frames_are_appended_and_upserted(spark: Any, table: lakescan.Table) -> 
     assert rows() == [(1, "a"), (2, "x"), (4, "d"), (33, "c")]
 
 
-def test_statements_write_them(spark: Any, table: lakescan.Table) -> None:
+def test_statements_write_columns_with_dots(spark: Any, table: lakescan.Table) -> None:
     for text in (
         f"INSERT INTO {NAME} VALUES (3, 'c')",
         f"INSERT INTO {NAME} (`na.me`, id) VALUES ('d', 4)",
@@ -51,14 +51,14 @@ def test_statements_write_them(spark: Any, table: lakescan.Table) -> None:
     assert rows() == [(4, "d")]
 
 
-def test_batches_of_streams_upsert_them(spark: Any, table: lakescan.Table) -> None:
+def test_stream_batches_upsert_columns_with_dots(spark: Any, table: lakescan.Table) -> None:
     modes = [{}, {"upsert-mode": "equality"}] if table.format == "iceberg" else [{}]
     for n, mode in enumerate(modes):
         lakescan.spark.upsert_sink(NAME, "`na.me`", query=f"q{n}", **mode)(frame(spark, (10 + n, "a")), 0)
     assert rows() == [(2, "b"), (9 + len(modes), "a")]
 
 
-def test_net_changes_have_them(spark: Any, table: lakescan.Table) -> None:
+def test_net_changes_have_columns_with_dots(spark: Any, table: lakescan.Table) -> None:
     first = lakescan.table(NAME).history().to_pylist()[-1]
     table.upsert(frame(spark, (2, "x")), keys="id")
     changes = lakescan.table(NAME).changes(first.get("version") if table.format == "delta" else first["snapshot_id"])

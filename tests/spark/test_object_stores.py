@@ -118,7 +118,7 @@ def files_of(location: str) -> list[str]:
     return [path for _, path in sorted(zip(lowest, plan.files["path"].to_pylist(), strict=True))]
 
 
-def test_deletes_of_all_kinds(lake: Lake, numbers: Any) -> None:
+def test_deletes_of_all_kinds_are_read_natively(lake: Lake, numbers: Any) -> None:
     first, second = files_of(numbers.metadata_location)
     folder = f"{numbers.location()}/data"
     positions = [write_position_deletes(f"{folder}/p.parquet", [(first, 0), (first, 64), (second, 3)])]
@@ -133,7 +133,7 @@ def test_deletes_of_all_kinds(lake: Lake, numbers: Any) -> None:
     assert native(lake, lake.scan(location).where("n > 145 and s = 's2'")).num_rows == 13
 
 
-def test_objects_of_one_size_are_told_apart_by_their_keys(lake: Lake) -> None:
+def test_objects_of_the_same_size_are_distinguished_by_their_keys(lake: Lake) -> None:
     """Keys are not URL-encoded, but Spark's paths are."""
     folder = lake.folder / lake.bucket / "a b+é"
     for start in (10, 20, 30):
@@ -181,7 +181,7 @@ def test_a_store_that_spark_has_no_filesystem_for_goes_through_arrow(lake: Lake,
         scan.options(lane="native").to_spark(lake.spark)
 
 
-def test_spark_is_asked_once(lake: Lake, numbers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_is_queried_once_per_store(lake: Lake, numbers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     sizes = filesystems._sizes
     monkeypatch.setattr(
@@ -266,7 +266,7 @@ def test_without_a_session_there_is_no_filesystem(tmp_path: Path) -> None:
     assert "there is no session" in next(iter(lanes.choose_lanes(scan, scan.plan(), None).reasons))
 
 
-def test_spark_is_not_asked_for_a_small_table(tmp_path: Path) -> None:
+def test_spark_is_not_queried_for_a_small_table(tmp_path: Path) -> None:
     """Unless the native lane is requested explicitly."""
     scan = lakescan.table(logged(tmp_path, [("s3://b/x.parquet", 2**28 - 1)])).scan()
     session: Any = object()  # which would fail if it were used

@@ -72,9 +72,7 @@ EXPECTED = [10, 5, 10, 10, 5, 15, 5, 0, 10]
 
 
 @pytest.mark.parametrize(("lane", "pushdown"), LANES)
-def test_a_frame_is_whole_and_stays_at_the_state_that_it_was_made_of(
-    session, table: str, lane: str, pushdown: str
-) -> None:
+def test_a_frame_is_complete_and_keeps_its_state(session, table: str, lane: str, pushdown: str) -> None:
     session.conf.set(PUSHDOWN, pushdown)
     frame = frame_of(session, table, lane)
     lakescan.table(table).append(MORE)
@@ -87,7 +85,7 @@ def test_a_frame_is_whole_and_stays_at_the_state_that_it_was_made_of(
 
 
 @pytest.mark.parametrize("lane", ["source", "native", "arrow"])
-def test_a_frame_that_is_cached_is_whole(session, table: str, lane: str) -> None:
+def test_a_cached_frame_is_complete(session, table: str, lane: str) -> None:
     frame = frame_of(session, table, lane)
     filtered = frame.where("part = 'a'").cache()
     assert filtered.count() == 5
@@ -99,7 +97,7 @@ def test_a_frame_that_is_cached_is_whole(session, table: str, lane: str) -> None
     assert frame.count() == 10
 
 
-def test_two_frames_of_one_table_are_each_of_their_own_state(session, table: str) -> None:
+def test_two_frames_of_a_table_keep_their_own_states(session, table: str) -> None:
     old = frame_of(session, table, "source")
     lakescan.table(table).append(MORE)
     new = frame_of(session, table, "source")
@@ -115,7 +113,7 @@ def test_a_schema_that_a_user_gives_leaves_the_state_to_the_first_query(session,
 
 
 @pytest.mark.parametrize("name", ["history", "files"])
-def test_a_frame_of_a_metadata_table_is_of_one_state(session, table: str, name: str) -> None:
+def test_a_frame_of_a_metadata_table_keeps_its_state(session, table: str, name: str) -> None:
     frame = session.read.format("lakescan").load(f"{table}#{name}")
     lakescan.table(table).append(MORE)
     before = frame.count()
@@ -123,7 +121,7 @@ def test_a_frame_of_a_metadata_table_is_of_one_state(session, table: str, name: 
     assert frame.where("true").count() == frame.count() == before
 
 
-def test_what_selects_a_state_selects_it_once(session, table: str) -> None:
+def test_the_state_of_a_frame_is_selected_once(session, table: str) -> None:
     """With a time in the future, which acts as `latest`."""
     frame = session.read.format("lakescan").option("timestampAsOf", newest_time(table)).load(table)
     assert answers(frame) == EXPECTED
@@ -135,7 +133,7 @@ def newest_time(table: str) -> str:
     return str(history[column][-1].as_py())
 
 
-def test_pushdown_is_refused_where_spark_keeps_what_was_pushed(spark) -> None:
+def test_pushdown_is_refused_if_spark_keeps_pushed_filters(spark) -> None:
     """All supported Spark versions keep it. The refusal restores the setting."""
     spark.conf.set(PUSHDOWN, "true")
     try:
@@ -154,7 +152,7 @@ def test_registering_leaves_the_sessions_setting_alone(spark) -> None:
         assert spark.conf.get(PUSHDOWN) == setting
 
 
-def test_the_doctor_says_why_filters_are_not_pushed(spark) -> None:
+def test_the_doctor_explains_why_filters_are_not_pushed(spark) -> None:
     def line() -> Any:
         return next(check for check in lakescan.doctor(spark).checks if check.subject == "filter pushdown")
 
@@ -169,12 +167,12 @@ def test_the_doctor_says_why_filters_are_not_pushed(spark) -> None:
 
 
 @pytest.mark.parametrize("lane", ["native", "arrow"])
-def test_an_explanation_says_which_state_a_frame_is_of(table: str, lane: str) -> None:
+def test_an_explanation_shows_the_state_of_a_frame(table: str, lane: str) -> None:
     scan = lakescan.table(table, lane=lane).scan()
     assert str(scan.snapshot.id) in lakescan.spark.explain(scan)
 
 
-def test_rows_that_a_frame_caches_keep_no_statement_from_reading_their_files(session: Any, table: str) -> None:
+def test_cached_rows_do_not_keep_statements_from_reading_files(session: Any, table: str) -> None:
     name = table if "." in table.rsplit("/", 1)[-1] else f"delta.`{table}`"
     cached = lakescan.spark.sql(session, f"SELECT * FROM {name}").cache()
     try:

@@ -9,7 +9,7 @@ import pytest
 
 import lakescan
 from lakescan.spark import SparkExecutor
-from tests.tables.aged import age, folder_of, stray
+from tests.tables.aged import folder_of, make_old, write_stray_files
 from tests.tables.support import rows
 
 
@@ -20,8 +20,8 @@ def test_workers_list_compare_and_remove(spark: Any, tmp_path: Path, format: str
     table = catalog.create_table("db.t", "id BIGINT, part STRING", format=format, partition_by=["part"])
     table.append(rows((1, "a"), (2, "b")))
     folder = folder_of(table.folder)
-    stray(folder / "data" / "part=a" / "stray.parquet", folder / "data" / "other.parquet")
-    age(folder)
+    write_stray_files(folder / "data" / "part=a" / "stray.parquet", folder / "data" / "other.parquet")
+    make_old(folder)
     expected = sorted(table.remove_orphans(dry_run=True))
     assert len(expected) == 2
     assert list(table.remove_orphans(executor=SparkExecutor(spark))) == expected
@@ -39,9 +39,9 @@ def test_statements_list_compare_and_remove_on_workers(
     catalog.load_table("db.t").overwrite(rows((2, "b")))
     lakescan.save(rows((1, "a")), str(tmp_path / "delta"), format="delta")
     folders = folder_of(table.folder), tmp_path / "delta"
-    stray(folders[0] / "data" / "stray.parquet", folders[1] / "stray.parquet")
+    write_stray_files(folders[0] / "data" / "stray.parquet", folders[1] / "stray.parquet")
     for each in folders:
-        age(each)
+        make_old(each)
     exchanges, exchange = list[int](), SparkExecutor.exchange
 
     def counted(self: SparkExecutor, *arguments: Any) -> Any:

@@ -41,7 +41,7 @@ def _error(spark: Any, text: str) -> str:
         ("INSERT INTO own.db.t SELECT nope, 1 FROM own.db.u", "nope"),
     ],
 )
-def test_the_place_is_underlined_in_the_users_text(spark: Any, tables: None, text: str, place: str) -> None:
+def test_the_error_position_is_underlined_in_the_users_text(spark: Any, tables: None, text: str, place: str) -> None:
     message = _error(spark, text)
     *_, shown, marks = message.rstrip().split("\n")
     start = marks.index("^")
@@ -50,7 +50,7 @@ def test_the_place_is_underlined_in_the_users_text(spark: Any, tables: None, tex
     assert not any(each in message for each in ("_pyspark_", "__lakescan", "_pos", "SubqueryAlias"))
 
 
-def test_a_message_without_a_place_is_left_as_it_is() -> None:
+def test_a_message_without_a_position_is_unchanged() -> None:
     assert translate_message("[SOME_ERROR] what is wrong. SQLSTATE: 42000", "SELECT 1", ()) == (
         "[SOME_ERROR] what is wrong. SQLSTATE: 42000"
     )

@@ -46,14 +46,14 @@ def plan_of(frame) -> str:
     return frame._jdf.queryExecution().toString()
 
 
-def test_little_metadata_is_planned_here(spark, shop) -> None:
+def test_little_metadata_is_planned_in_process(spark, shop) -> None:
     """The executor is used only if the metadata is worth a job."""
     executor = lakescan.spark.SparkExecutor(None)  # it would fail if it were used
     plan = lakescan.table(shop.orders).scan().plan_with(executor).plan()
     assert len(plan.table) > 0
 
 
-def test_a_source_that_is_told_to_plan_on_spark_says_what_can(spark, shop) -> None:
+def test_a_source_that_cannot_plan_on_spark_names_the_alternative(spark, shop) -> None:
     read = spark.read.format("iceberg").option("data-planning-mode", "distributed")
     with pytest.raises(Exception, match=r"Scan\.to_spark"):
         read.load(shop.orders).count()

@@ -38,7 +38,9 @@ def call(spark: Any, text: str) -> list[Any]:
     return [tuple(row) for row in sql(spark, f"CALL local.system.{text}").collect()]
 
 
-def test_a_table_of_sparks_own_catalog_becomes_one_of_iceberg(spark: Any, local: lakescan.Catalog, source: str) -> None:
+def test_a_table_of_sparks_own_catalog_becomes_an_iceberg_table(
+    spark: Any, local: lakescan.Catalog, source: str
+) -> None:
     files = call(spark, f"snapshot('{source}', 'db.t', properties => map('a', 'b'))")
     assert files == [(len(spark.table("default.snapped").inputFiles()),)]
     table = local.load_table("db.t")
@@ -52,7 +54,7 @@ def test_a_table_of_sparks_own_catalog_becomes_one_of_iceberg(spark: Any, local:
     assert spark.table("default.snapped").count() == 4
 
 
-def test_files_that_spark_does_not_read_are_not_taken(spark: Any, local: lakescan.Catalog, source: str) -> None:
+def test_files_of_dropped_partitions_are_not_added(spark: Any, local: lakescan.Catalog, source: str) -> None:
     """The table is external, so a partition dropped from the catalog still has files in the folder."""
     spark.sql("ALTER TABLE default.snapped DROP PARTITION (`p%` = 'a b/c', n = 1)")
     spark.sql("CREATE TABLE default.empty_one (id BIGINT) USING parquet")
@@ -73,7 +75,9 @@ def test_files_of_a_table_of_sparks_own_catalog_are_added(spark: Any, local: lak
     assert sorted(local.load_table("db.t").to_arrow()["id"].to_pylist()) == [2, 3]
 
 
-def test_partitions_elsewhere_are_refused(spark: Any, local: lakescan.Catalog, source: str, tmp_path: Path) -> None:
+def test_partitions_in_other_locations_are_refused(
+    spark: Any, local: lakescan.Catalog, source: str, tmp_path: Path
+) -> None:
     spark.sql(f"ALTER TABLE default.snapped ADD PARTITION (`p%` = 'e', n = 9) LOCATION 'file://{tmp_path}/elsewhere'")
     spark.sql("INSERT INTO default.snapped PARTITION (`p%` = 'e', n = 9) VALUES (9, NULL, NULL)")
     with pytest.raises(InvalidOption, match=r"elsewhere.* is not among the files of"):

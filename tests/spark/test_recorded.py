@@ -26,22 +26,22 @@ def named_view(spark: SparkSession) -> Iterator[None]:
     spark.catalog.dropTempView("t")
 
 
-def test_names_of_columns(spark: SparkSession, named_view: None) -> None:
+def test_recorded_column_names_are_sparks(spark: SparkSession, named_view: None) -> None:
     for text, expected in recorded("column_names"):
         assert spark.sql(text).columns == expected, text
 
 
-def test_rows_of_in_queries(spark: SparkSession, in_query_views: None) -> None:
+def test_recorded_rows_of_in_queries_are_sparks(spark: SparkSession, in_query_views: None) -> None:
     for text, expected in recorded("in_queries"):
         assert in_order(spark.sql(text).collect()) == in_order(expected), text
 
 
-def test_rows_of_functions(spark: SparkSession, in_query_views: None) -> None:
+def test_recorded_rows_of_functions_are_sparks(spark: SparkSession, in_query_views: None) -> None:
     for text, expected in recorded("functions"):
         assert in_order(spark.sql(text).collect()) == in_order(expected), text
 
 
-def test_rows_of_far_years(spark: SparkSession) -> None:
+def test_recorded_rows_of_far_years_are_sparks(spark: SparkSession) -> None:
     for name, rows in FAR_YEARS.items():
         spark.createDataFrame(rows).createOrReplaceTempView(name)
     try:

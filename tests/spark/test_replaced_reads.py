@@ -350,7 +350,7 @@ OWN_WAYS = ("table", "read", "scan", "sql")
 
 
 @pytest.mark.parametrize("way", OWN_WAYS)
-def test_filters_that_come_later_choose_the_files_where_the_storage_has_secrets(
+def test_later_filters_select_the_files_in_a_storage_with_secrets(
     spark: Any, secret_numbers: tuple[str, str], way: str
 ) -> None:
     """The options of such a read are only a number, and Spark's texts contain no secrets."""
@@ -394,7 +394,7 @@ def test_the_arrow_lane_has_the_secrets_of_a_frame(
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
 @pytest.mark.parametrize("lane", ["auto", "arrow"])
-def test_frames_of_secrets_stay_apart_and_at_their_snapshots(
+def test_frames_with_secrets_are_separate_and_keep_their_snapshots(
     spark: Any, tmp_path: Path, format: str, lane: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also after lakescan has evicted the frames, in both lanes and in another session."""
@@ -561,9 +561,7 @@ def test_a_filter_on_a_promoted_decimal_takes_numbers_that_its_files_could_not_h
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
-def test_an_instant_of_the_hour_that_clocks_repeat_is_itself(
-    spark: Any, tmp_path: Path, settings: Any, kind: str
-) -> None:
+def test_an_instant_in_a_repeated_hour_is_unambiguous(spark: Any, tmp_path: Path, settings: Any, kind: str) -> None:
     settings("spark.sql.session.timeZone", "Europe/Berlin")
     catalog = lakescan.catalog(f"clocks{kind}", warehouse=str(tmp_path))
     catalog.create_namespace("n")
@@ -617,7 +615,7 @@ def test_the_option_arrow_keeps_the_read(spark: Any, numbers: tuple[str, str]) -
     assert frame.where("id = 201").count() == 1
 
 
-def test_views_by_sql_take_the_filters_of_later_queries(spark: Any, numbers: tuple[str, str]) -> None:
+def test_sql_views_use_the_filters_of_later_queries(spark: Any, numbers: tuple[str, str]) -> None:
     kind, name = numbers
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW later USING {kind} OPTIONS (path '{name}')")
     query = spark.sql("SELECT count(*) FROM later WHERE id > 150 AND s LIKE 'n1%'")
@@ -649,7 +647,7 @@ def test_a_limit_without_a_filter_reads_only_as_many_files_as_it_needs(spark: An
     assert frame.where("id % 100 = 1").limit(3).count() == 3
 
 
-def test_a_function_of_the_user_is_not_taken_for_sparks(spark: Any, numbers: tuple[str, str]) -> None:
+def test_a_user_function_is_not_treated_as_a_built_in(spark: Any, numbers: tuple[str, str]) -> None:
     from pyspark.sql import functions as F
 
     kind, name = numbers
@@ -661,9 +659,7 @@ def test_a_function_of_the_user_is_not_taken_for_sparks(spark: Any, numbers: tup
     assert frame.where(F.udf(lower, "string")(F.col("s")) == "n1").count() == 380
 
 
-def test_a_temporary_function_under_the_name_of_sparks_has_the_meaning_that_spark_gives_it(
-    spark: Any, numbers: tuple[str, str]
-) -> None:
+def test_a_temporary_function_with_a_built_in_name_resolves_as_in_spark(spark: Any, numbers: tuple[str, str]) -> None:
     """Spark 4.3 uses the built-in function, older versions use the session's."""
     kind, name = numbers
     other = spark.newSession()
@@ -705,7 +701,7 @@ def test_equal_scans_share_an_exchange(spark: Any, numbers: tuple[str, str], set
     assert "ReusedExchange" in plan_of(both)
 
 
-def test_caches_and_threads(spark: Any, numbers: tuple[str, str]) -> None:
+def test_caches_and_threads_do_not_change_rows(spark: Any, numbers: tuple[str, str]) -> None:
     kind, name = numbers
     frame = spark.read.format(kind).load(name)
     cached = frame.where("id < 250").cache()
@@ -723,7 +719,7 @@ def test_caches_and_threads(spark: Any, numbers: tuple[str, str]) -> None:
     assert sorted(counts) == [10, 20, 30, 40, 50]
 
 
-def test_the_rule_is_installed_once_and_others_stay(spark: Any) -> None:
+def test_the_optimizer_rule_is_installed_once_next_to_others(spark: Any) -> None:
     experimental = spark._jsparkSession.experimental()
 
     def names() -> list[str]:
@@ -738,7 +734,7 @@ def test_the_rule_is_installed_once_and_others_stay(spark: Any) -> None:
     assert all(count == 1 for count in Counter(names()).values())
 
 
-def test_rows_that_are_written_to_another_table_are_read_so(spark: Any, numbers: tuple[str, str]) -> None:
+def test_a_read_for_a_write_to_another_table_is_replaced(spark: Any, numbers: tuple[str, str]) -> None:
     kind, name = numbers
     frame = spark.read.format(kind).load(name).where("id > 150")
     catalog, target = lakescan.catalog(name.split(".")[0]), name.replace(".t", ".copy")
@@ -749,7 +745,7 @@ def test_rows_that_are_written_to_another_table_are_read_so(spark: Any, numbers:
     catalog.drop_table("n.copy")
 
 
-def test_batches_of_a_stream_read_tables_so(spark: Any, numbers: tuple[str, str], tmp_path: Path) -> None:
+def test_reads_in_stream_batches_are_replaced(spark: Any, numbers: tuple[str, str], tmp_path: Path) -> None:
     kind, name = numbers
     found: list[tuple[bool, int]] = []
 

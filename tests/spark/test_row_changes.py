@@ -78,7 +78,7 @@ def test_update_computes_values_of_the_old_row(spark: SparkSession, table: lakes
     assert pairs() == [(4, None), (11, "a1"), (12, "a2"), (13, "b3")]
 
 
-def test_merge_of_a_frame(spark: SparkSession, table: lakescan.Table) -> None:
+def test_a_frame_is_merged(spark: SparkSession, table: lakescan.Table) -> None:
     result = (
         table.merge(frame(spark, (1, "drop"), (2, "x"), (8, "n"), (None, "null")), on="t.id = s.id")
         .when_matched_delete("s.part = 'drop'")
@@ -91,7 +91,7 @@ def test_merge_of_a_frame(spark: SparkSession, table: lakescan.Table) -> None:
     assert pairs() == [(2, "x"), (3, "b"), (4, "left"), (8, "n")]
 
 
-def test_upsert_of_a_frame(spark: SparkSession, table: lakescan.Table) -> None:
+def test_a_frame_is_upserted(spark: SparkSession, table: lakescan.Table) -> None:
     result = table.upsert(frame(spark, (1, "z"), (9, "n")), keys="id")
     assert (result.inserted, result.updated) == (1, 1)
     assert pairs() == [(1, "z"), (2, "a"), (3, "b"), (4, None), (9, "n")]
@@ -146,7 +146,7 @@ def test_values_that_do_not_fit_fail_the_statement(spark: SparkSession, local: l
     assert pairs() == [(12, "a")]
 
 
-def test_what_workers_refuse_is_lakescans_error(spark: SparkSession, local: lakescan.Catalog) -> None:
+def test_refusals_of_workers_are_lakescan_errors(spark: SparkSession, local: lakescan.Catalog) -> None:
     table = local.create_table("db.t", "id BIGINT NOT NULL, part STRING")
     table.append(rows((1, "a")))
     with pytest.raises(SchemaMismatch, match="'id'"):
@@ -172,9 +172,7 @@ def test_changes_are_recorded_in_the_feed(spark: SparkSession, local: lakescan.C
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["iceberg version 3", "iceberg, merge-on-read", "delta, vectors and row tracking"])
-def test_a_table_has_the_rows_that_a_list_would_have(
-    spark: SparkSession, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_has_the_rows_of_a_list_model(spark: SparkSession, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The law of in-process statements, with Spark frames as sources."""
     plain: Callable[[Any], pa.Table] = laws.table_of
     monkeypatch.setattr(laws, "source_of", lambda found: spark.createDataFrame(plain(found)))
@@ -219,7 +217,7 @@ def test_rows_that_are_only_deleted_need_no_partition(
 
 
 @pytest.mark.parametrize(("mode", "files"), [("hash", 3), ("none", 12)])
-def test_new_rows_are_brought_together_by_partition(
+def test_new_rows_are_shuffled_by_partition(
     spark: SparkSession, local: lakescan.Catalog, mode: str, files: int
 ) -> None:
     """Four tasks join keys of three partitions."""

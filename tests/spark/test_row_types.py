@@ -34,7 +34,7 @@ def a_frame(kind: s.DataType) -> s.StructType:
 
 
 @pytest.mark.parametrize("kind", WRITTEN, ids=str)
-def test_types_that_are_written(kind: s.DataType) -> None:
+def test_supported_types_are_written(kind: s.DataType) -> None:
     assert schema_of_rows(a_frame(kind)).field("c").type == WRITTEN[kind]
 
 

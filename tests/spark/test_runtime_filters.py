@@ -264,9 +264,7 @@ def test_values_of_the_other_side_of_a_join_prune_partitions(
 
 
 @pytest.mark.parametrize("kind", ["left_outer", "left_anti", "full_outer"])
-def test_joins_that_keep_rows_without_a_partner_prune_none_of_their_partitions(
-    spark: Any, sales: tuple[str, str], kind: str
-) -> None:
+def test_outer_joins_prune_no_partitions_of_the_preserved_side(spark: Any, sales: tuple[str, str], kind: str) -> None:
     rows, days = _sales_and_days(spark, sales)
     joined = rows.join(days.where("name = 'd4'"), rows["day"] == days["number"], kind)
     assert len(joined.collect()) == {"left_outer": 960, "left_anti": 912, "full_outer": 960}[kind]
@@ -280,7 +278,7 @@ def test_partition_pruning_shares_the_broadcast_of_its_join(spark: Any, sales: t
     assert "ReusedExchange" in joined._jdf.queryExecution().executedPlan().toString()
 
 
-def test_partitions_of_another_table_are_pruned_by_the_files_that_a_read_becomes(
+def test_replaced_reads_prune_partitions_of_other_tables(
     spark: Any, sales: tuple[str, str], settings: Any, tmp_path: Path
 ) -> None:
     settings("spark.sql.adaptive.enabled", "false")
@@ -303,7 +301,7 @@ def test_a_subquery_of_one_value_prunes_partitions(spark: Any, sales: tuple[str,
     assert _files_read(query, f"{sales[1]}.n.sales") == 1
 
 
-def test_partitions_are_pruned_in_the_files_of_those_specs_that_have_them(spark: Any, tmp_path: Path) -> None:
+def test_partitions_are_pruned_only_in_files_whose_spec_has_them(spark: Any, tmp_path: Path) -> None:
     catalog = lakescan.catalog("evolved", warehouse=str(tmp_path))
     catalog.create_namespace("n")
     table = catalog.create_table("n.day", "id BIGINT, day INT", format="iceberg")

@@ -47,7 +47,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"adls.account-key": "the-secret"}, {}),  # of another store
     ],
 )
-def test_s3_with_the_same_settings(options: dict[str, str], hadoop: dict[str, str]) -> None:
+def test_s3_with_the_same_settings_is_native(options: dict[str, str], hadoop: dict[str, str]) -> None:
     assert why_other_store(Storage(options), "s3://b", "s3a://b", hadoop) is None
 
 
@@ -81,14 +81,16 @@ def test_s3_with_the_same_settings(options: dict[str, str], hadoop: dict[str, st
         ({"s3.proxy-uri": "http://the-secret"}, {}, "setting proxy_options"),
     ],
 )
-def test_s3_with_other_settings_says_which(options: dict[str, str], hadoop: dict[str, str], reason: str) -> None:
+def test_s3_with_other_settings_is_refused_with_their_names(
+    options: dict[str, str], hadoop: dict[str, str], reason: str
+) -> None:
     found = why_other_store(Storage(options), "s3://b", "s3a://b", hadoop)
     assert found is not None
     assert reason in found
     assert not any(value in found for value in (*options.values(), *hadoop.values()))
 
 
-def test_the_endpoint_of_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_endpoint_of_the_environment_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", HERE)
     assert why_other_store(Storage(), "s3://b", "s3a://b", {}) is not None
     assert why_other_store(Storage(), "s3://b", "s3a://b", {"fs.s3a.endpoint": HERE}) is None
@@ -129,7 +131,7 @@ def test_settings_of_a_catalog_are_compared_too(properties: Any, hadoop: Any, re
         ({"gcs.oauth2.token": "the-secret"}, {}, "setting access_token"),
     ],
 )
-def test_gcs(options: dict[str, str], hadoop: dict[str, str], reason: str | None) -> None:
+def test_gcs_settings_are_compared(options: dict[str, str], hadoop: dict[str, str], reason: str | None) -> None:
     found = why_other_store(Storage(options), "gs://b", "gs://b", hadoop)
     assert (found is None) if reason is None else (reason in str(found))
 
@@ -148,10 +150,10 @@ def test_gcs(options: dict[str, str], hadoop: dict[str, str], reason: str | None
         ({"adls.client-secret": "the-secret"}, {}, "setting client_secret"),
     ],
 )
-def test_azure(options: dict[str, str], hadoop: dict[str, str], reason: str | None) -> None:
+def test_azure_settings_are_compared(options: dict[str, str], hadoop: dict[str, str], reason: str | None) -> None:
     found = why_other_store(Storage(options), f"abfss://{AZURE}", f"abfss://{AZURE}", hadoop)
     assert (found is None) if reason is None else (reason in str(found))
 
 
-def test_azure_is_its_public_cloud() -> None:
+def test_azure_means_the_public_cloud() -> None:
     assert "the account is not on" in str(why_other_store(Storage(), "abfs://c@h", "abfs://c@h", {}))

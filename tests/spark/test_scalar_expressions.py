@@ -150,7 +150,7 @@ def _same(mine: Any, theirs: Any) -> bool:
     return type(mine) is type(theirs) and mine == theirs
 
 
-def test_values_are_those_of_spark(spark: Any) -> None:
+def test_values_equal_those_of_spark(spark: Any) -> None:
     rows = _rows()
     frame = spark.createDataFrame(rows).coalesce(1)
     texts = [each.replace("\\\\", "\\") for each in EXPRESSIONS]
@@ -174,7 +174,7 @@ def test_values_are_those_of_spark(spark: Any) -> None:
     "text",
     ["i / b", "i % (j - 3)", "l * 9223372036854775807", "cast(i as tinyint)", "cast(l as int)", "b * b", "-(-9223372036854775808 + i - i)", "ls[9]", "ls[-1]", "element_at(ls, 0)", "element_at(ls, -4)"],
 )  # fmt: skip
-def test_what_fails_in_spark_fails(spark: Any, text: str) -> None:
+def test_expressions_that_fail_in_spark_fail(spark: Any, text: str) -> None:
     rows = _rows()
     with pytest.raises(Exception, match=r"OVERFLOW|ZERO|overflow|INVALID_ARRAY_INDEX"):
         spark.createDataFrame(rows).selectExpr(text).collect()

@@ -109,7 +109,7 @@ def test_the_environment_chooses_the_lane_and_an_option_wins(
 
 
 @pytest.mark.spark
-def test_a_rule_that_cannot_be_installed_is_named_and_reads_go_on(
+def test_a_rule_that_cannot_be_installed_is_named_and_reads_continue(
     spark: Any, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = spark.newSession()

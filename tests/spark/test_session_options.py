@@ -79,7 +79,7 @@ def test_settings_of_iceberg_do_not_apply_to_delta_tables(spark: Any, settings: 
 
 
 @pytest.mark.parametrize("way", ["append", "format", "save"])
-def test_writes_take_the_codec_of_the_session(
+def test_writes_use_the_codec_of_the_session(
     way: str, spark: Any, settings: Any, table: lakescan.Table, tmp_path: Path
 ) -> None:
     frame = spark.range(3)

@@ -48,7 +48,7 @@ def in_thread(work: Callable[[], None]) -> None:
     assert not failures, failures
 
 
-def test_a_new_session_has_registrations_of_its_own_and_leaves_the_active_one(spark: Any, table: str) -> None:
+def test_a_new_session_has_its_own_registrations(spark: Any, table: str) -> None:
     active = spark.getActiveSession()
     new = spark.newSession()
     with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
@@ -104,7 +104,7 @@ def test_settings_of_one_session_do_not_reach_another(spark: Any, tmp_path: Path
     assert [each.where("ts >= TIMESTAMP'2026-01-01 09:00:00'").count() for each in frames] == [1, 2]
 
 
-def test_catalogs_that_come_later_reach_all_sessions_that_have_not_ended(spark: Any, tmp_path: Path) -> None:
+def test_later_catalogs_reach_all_active_sessions(spark: Any, tmp_path: Path) -> None:
     new = spark.newSession()
     for each in (spark, new):
         lakescan.spark.register(each)

@@ -27,7 +27,7 @@ def test_a_scan_becomes_a_data_frame(spark, shop) -> None:
 
 
 @pytest.mark.parametrize("name", ["iceberg", "delta"])
-def test_a_stream_goes_on_where_it_ended(spark, tmp_path: Path, name: str) -> None:
+def test_a_stream_resumes_where_it_ended(spark, tmp_path: Path, name: str) -> None:
     growing = Growing(name, tmp_path)
     target = str(tmp_path / "target")
     for some in ((1, 2), (3,), ()):

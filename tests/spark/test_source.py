@@ -36,7 +36,7 @@ def test_a_table_reads_as_it_does_in_process(spark, shop) -> None:
     assert differences(actual, lakescan.table(shop.orders).scan().to_arrow()) == ""
 
 
-def test_spark_partitions_are_the_plans_task_groups(spark, shop) -> None:
+def test_spark_partitions_are_the_task_groups_of_the_plan(spark, shop) -> None:
     scan = lakescan.table(shop.orders).scan().options(split_size=20_000, file_open_cost=1, lane="arrow")
     groups = len(scan.plan().groups)
     assert groups > 3
@@ -174,7 +174,7 @@ def test_the_option_where_prunes_files(spark, numbers: str) -> None:
 
 
 @pytest.mark.parametrize("lane", ["source", "arrow", "planned here"])
-def test_a_limit_is_of_all_tasks_together(spark, numbers: str, lane: str) -> None:
+def test_a_limit_applies_to_all_tasks_together(spark, numbers: str, lane: str) -> None:
     if lane == "source":
         frame = spark.read.format("delta").options(limit=150, where="n >= 50").load(numbers)
     else:
@@ -185,7 +185,7 @@ def test_a_limit_is_of_all_tasks_together(spark, numbers: str, lane: str) -> Non
     assert frame.where("n < 50").count() == 0
 
 
-def test_a_scan_without_residuals_is_so_through_arrow_too(spark, numbers: str) -> None:
+def test_a_scan_without_residuals_has_none_in_the_arrow_lane(spark, numbers: str) -> None:
     scan = lakescan.table(numbers, lane="arrow").scan().where("n = 150").ignore_residuals()
     assert scan.to_spark(spark).count() == 100
 
@@ -194,7 +194,7 @@ def test_splits_are_made_for_the_sessions_cores(spark) -> None:
     assert parallelism(spark) == 2
 
 
-def test_pushed_filters_come_after_the_limit_of_the_scan(tmp_path: Path) -> None:
+def test_pushed_filters_apply_after_the_limit_of_the_scan(tmp_path: Path) -> None:
     from deltalake import write_deltalake
     from pyspark.sql.datasource import GreaterThan
     from pyspark.sql.types import LongType, StructField, StructType
@@ -214,9 +214,7 @@ def test_pushed_filters_come_after_the_limit_of_the_scan(tmp_path: Path) -> None
     assert read(scan.limit(3)) == scan.limit(3).to_arrow()["id"].to_pylist()
 
 
-def test_a_catalog_that_came_after_the_registration_is_known_and_another_is_asked_for(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_a_later_catalog_is_found_and_an_unknown_one_is_named(spark: Any, tmp_path: Path) -> None:
     """A name in an unregistered catalog is read neither as a folder nor as a new table."""
     lakescan.spark.register(spark)
     message = r"this data source has no catalog 'srcnone'.*call it again. A folder of that name is './srcnone\.db\.t'"

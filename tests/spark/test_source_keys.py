@@ -68,7 +68,7 @@ def test_files_without_keys_are_not_read(
 
 
 @pytest.mark.parametrize("threshold", ["10MB", "-1"])
-def test_rows_are_the_same_whether_or_not_they_are_tested_first(
+def test_rows_are_the_same_with_and_without_late_materialization(
     spark: SparkSession, table: lakescan.Table, threshold: str
 ) -> None:
     before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
@@ -88,7 +88,7 @@ def test_an_empty_source_changes_nothing(spark: SparkSession, table: lakescan.Ta
     assert now().to_arrow().num_rows == 30
 
 
-def test_rows_that_no_source_matches_are_all_read(spark: SparkSession, table: lakescan.Table) -> None:
+def test_not_matched_by_source_reads_all_rows(spark: SparkSession, table: lakescan.Table) -> None:
     result = (
         table.merge(held(spark, [5]), on="t.id = s.id")
         .when_matched_update_all()
@@ -124,7 +124,7 @@ def _written(frame: DataFrame, folder: Path) -> DataFrame:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_sources_whose_keys_are_read(spark: SparkSession, small: lakescan.Table, tmp_path: Path, name: str) -> None:
+def test_keys_of_cheap_sources_are_read(spark: SparkSession, small: lakescan.Table, tmp_path: Path, name: str) -> None:
     source = SOURCES[name](spark, tmp_path)
     try:
         found = keys(spark, source)
@@ -135,18 +135,20 @@ def test_sources_whose_keys_are_read(spark: SparkSession, small: lakescan.Table,
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_sources_that_are_read_once(spark: SparkSession, small: lakescan.Table, tmp_path: Path, name: str) -> None:
+def test_keys_of_expensive_sources_are_not_read(
+    spark: SparkSession, small: lakescan.Table, tmp_path: Path, name: str
+) -> None:
     assert keys(spark, OTHERS[name](spark, tmp_path)) is None
 
 
 @pytest.mark.parametrize(
     "on", ["t.id = s.id + 0", "t.id <=> s.id", "t.id = s.id OR t.part = s.part", "t.id > s.id", "t.id = 1"]
 )
-def test_conditions_that_ask_for_no_value_of_the_source(spark: SparkSession, small: lakescan.Table, on: str) -> None:
+def test_conditions_without_source_values_read_no_keys(spark: SparkSession, small: lakescan.Table, on: str) -> None:
     assert keys(spark, held(spark, [1]), on) is None
 
 
-def test_of_several_conditions_those_that_ask_for_values_count(spark: SparkSession, small: lakescan.Table) -> None:
+def test_only_conditions_with_source_values_prune(spark: SparkSession, small: lakescan.Table) -> None:
     found = keys(spark, held(spark, [1, 2]), "s.ID = T.id AND (t.part = s.part) AND t.id < 5")
     assert found is not None
     assert found.columns == ("id", "part")

@@ -75,7 +75,7 @@ def test_keys_of_a_small_side_prune_the_files_of_the_other(spark: Any, shop: Pat
     assert rows(spark, text, w=frame) == [(n,) for n in range(4)]
 
 
-def test_what_only_spark_has_works(spark: Any, shop: Path) -> None:
+def test_spark_only_functions_work(spark: Any, shop: Path) -> None:
     lakescan.spark.sql(spark, "USE sqlshop.db")
     text = (
         "SELECT o.id, e FROM orders o LATERAL VIEW explode(array('{', '}')) x AS e WHERE o.id = :id AND country = 'DE'"
@@ -102,7 +102,7 @@ def test_frames_and_views_keep_their_names(spark: Any, shop: Path) -> None:
     spark.catalog.dropTempView("sql_ids")
 
 
-def test_other_statements_are_sparks_or_make_tables(spark: Any, shop: Path) -> None:
+def test_other_statements_run_on_spark_or_create_tables(spark: Any, shop: Path) -> None:
     assert lakescan.spark.sql(spark, "SELECT 1 AS one").first()["one"] == 1
     assert lakescan.spark.sql(spark, "SHOW TABLES").columns
     made = lakescan.spark.sql(spark, "CREATE OR REPLACE TABLE sqlshop.db.made AS SELECT id FROM range(3)")
@@ -110,7 +110,7 @@ def test_other_statements_are_sparks_or_make_tables(spark: Any, shop: Path) -> N
     assert lakescan.spark.table(spark, "sqlshop.db.made").count() == 3
 
 
-def test_the_founding_statement_on_spark(spark: Any, shop: Path) -> None:
+def test_a_flink_create_table_with_a_primary_key_runs_on_spark(spark: Any, shop: Path) -> None:
     text = (
         "CREATE TABLE IF NOT EXISTS sqlshop.db.sink6 (order_id INTEGER COMMENT 'unique id', order_date DATE, "
         "order_time TIMESTAMP(3), quantity INT, product_id INT, purchaser STRING, PRIMARY KEY (order_id) NOT ENFORCED) "

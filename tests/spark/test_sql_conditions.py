@@ -53,13 +53,15 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> lakescan.Table:
         ("current_date >= date '2020-01-01' and timestampdiff(DAY, date '2024-01-01', date '2024-01-03') = n", [1, 2]),
     ],
 )
-def test_spark_evaluates_what_planning_does_not_understand(spark, table, lane: str, condition: str, ids: list) -> None:
+def test_spark_evaluates_conditions_that_planning_cannot_use(
+    spark, table, lane: str, condition: str, ids: list
+) -> None:
     frame = table.scan().where(condition).options(lane=lane).to_spark(spark)
     assert frame.columns == SCHEMA.names
     assert sorted(row.id for row in frame.collect()) == ids
 
 
-def test_the_columns_of_the_condition_are_apart_from_those_of_the_output(spark, table) -> None:
+def test_condition_columns_need_not_be_in_the_output(spark, table) -> None:
     scan = table.scan().where("reverse(word) = 'b' or instr(at.City, 'aris') > 0")
     frame = scan.select(word="n", City="id", id="word").to_spark(spark)
     assert frame.columns == ["word", "City", "id"]
@@ -67,7 +69,7 @@ def test_the_columns_of_the_condition_are_apart_from_those_of_the_output(spark, 
     assert table.scan().where("instr(word, 't') > 0").select().to_spark(spark).count() == 1
 
 
-def test_a_limit_comes_after_the_condition_and_files_are_pruned_before(spark, table) -> None:
+def test_a_limit_applies_after_the_condition_and_pruning_before_it(spark, table) -> None:
     scan = table.scan().where("instr(word, 't') + id = 3 or instr(word, 'b') = 1").limit(1)
     assert scan.to_spark(spark).count() == 1
     assert table.scan().where("n = 2 and instr(word, 'b') = 1").ignore_residuals().to_spark(spark).count() == 2
@@ -97,7 +99,7 @@ def test_files_are_pruned_in_the_time_zone_of_the_session(spark, tmp_path: Path)
         spark.conf.set("spark.sql.session.timeZone", zone)
 
 
-def test_names_are_matched_as_the_option_says_and_unknown_ones_refused(spark, table) -> None:
+def test_names_match_as_the_option_defines_and_unknown_ones_are_refused(spark, table) -> None:
     scan = table.scan().where("WORD || 'x' = 'bx' and AT.city is null")
     assert [row.id for row in scan.to_spark(spark).collect()] == [2]
     with pytest.raises(NoSuchColumn, match="WORD"):

@@ -262,7 +262,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
      "cast('1e400' as int)", "sum(l) over () + 9223372036854775807", "round(cast(127 as tinyint), -1)",
      *RAISING],
 )  # fmt: skip
-def test_what_fails_in_spark_fails(view: Any, call: str) -> None:
+def test_queries_that_fail_in_spark_fail(view: Any, call: str) -> None:
     with pytest.raises(Exception, match=r"ZERO|CAST|OUT_OF|PARSE|OVERFLOW|overflow|USER_RAISED"):
         view.sql(f"SELECT {call} FROM t").collect()
     with pytest.raises(lakescan.QueryFailed):

@@ -52,7 +52,7 @@ def test_statements_that_spark_would_look_up_in_its_own_catalogs_are_refused_by_
         lakescan.spark.sql(spark, text)
 
 
-def test_texts_that_look_like_names_are_no_names(spark: Any) -> None:
+def test_texts_that_look_like_names_are_not_names(spark: Any) -> None:
     assert lakescan.spark.sql(spark, "SET refusing_key = 'refusing.db.t'").first()["value"] == "'refusing.db.t'"
     assert lakescan.spark.sql(spark, "SET refusing.db.t = 1").first()["value"] == "1"
     spark.conf.unset("refusing_key")
@@ -68,7 +68,7 @@ def test_a_catalog_that_spark_has_is_left_to_it(spark: Any) -> None:
         spark.conf.unset("spark.sql.catalog.refusing")
 
 
-def test_a_catalog_that_nobody_has_is_no_table(spark: Any) -> None:
+def test_an_unknown_catalog_is_reported(spark: Any) -> None:
     with pytest.raises(NoSuchTable, match=r"there is no table 'refusin.db.t'.*Did you mean 'refusing"):
         lakescan.spark.sql(spark, "SELECT * FROM refusin.db.t")
 
@@ -78,6 +78,6 @@ def test_all_columns_are_suggested_not_only_those_that_are_read(spark: Any) -> N
         lakescan.spark.sql(spark, "SELECT amonut FROM refusing.db.t").collect()
 
 
-def test_none_is_no_frame(spark: Any) -> None:
+def test_none_is_not_accepted_as_a_frame(spark: Any) -> None:
     with pytest.raises(InvalidOption, match="w=None holds no rows"):
         lakescan.spark.sql(spark, "SELECT * FROM w", w=None)

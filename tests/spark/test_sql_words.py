@@ -9,14 +9,14 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from tests.support.two_commits import saved
+from tests.support.two_commits import save_in_two_commits
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _shop(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The catalog `sparkwords` with one table of three rows."""
     lakescan.catalog("sparkwords", warehouse=str(tmp_path_factory.mktemp("lake"))).create_namespace("db")
-    saved(pa.table({"id": [1, 2, 3]}), "sparkwords.db.t", format="delta")
+    save_in_two_commits(pa.table({"id": [1, 2, 3]}), "sparkwords.db.t", format="delta")
 
 
 def ids(spark: Any, text: str, args: Any = None, **frames: Any) -> list[int]:

@@ -26,7 +26,7 @@ def rows(spark: Any, text: str, **arguments: Any) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_the_life_of_a_table(spark: Any, lake: lakescan.Catalog, format: str) -> None:
+def test_a_table_is_created_changed_and_dropped(spark: Any, lake: lakescan.Catalog, format: str) -> None:
     run = lambda text: lakescan.spark.sql(spark, text)  # noqa: E731
     run(f"CREATE TABLE stlake.shop.t (id BIGINT, day DATE) USING {format} PARTITIONED BY (day) COMMENT 'orders'")
     run("INSERT INTO stlake.shop.t VALUES (1, DATE '2026-01-31')")
@@ -54,7 +54,7 @@ def test_a_table_is_made_of_a_query_over_lakescan_tables_and_views(spark: Any, l
     assert sorted(rows(spark, "SELECT n FROM stlake.shop.b")) == [(0,), (2,), (4,)]
 
 
-def test_branches_and_procedures(spark: Any, lake: lakescan.Catalog) -> None:
+def test_branches_and_procedures_run_on_spark(spark: Any, lake: lakescan.Catalog) -> None:
     lakescan.spark.sql(spark, "CREATE TABLE stlake.shop.t (id BIGINT)")
     for number in range(2):
         lakescan.spark.sql(spark, f"INSERT INTO stlake.shop.t VALUES ({number})")
@@ -79,7 +79,7 @@ def test_short_names_mean_the_namespace_of_use(spark: Any, lake: lakescan.Catalo
     assert rows(spark, "SHOW COLUMNS IN t") == [("id",), ("n",)]
 
 
-def test_statements_about_other_tables_stay_spark_s(spark: Any, lake: lakescan.Catalog) -> None:
+def test_statements_about_other_tables_are_left_to_spark(spark: Any, lake: lakescan.Catalog) -> None:
     spark.range(1).createOrReplaceTempView("st_view")
     assert rows(spark, "DESCRIBE st_view") == [("id", "bigint", None)]
     assert any("st_view" in row for row in rows(spark, "SHOW TABLES"))
@@ -92,7 +92,7 @@ def test_statements_about_other_tables_stay_spark_s(spark: Any, lake: lakescan.C
     assert not spark.catalog.tableExists("st_own")
 
 
-def test_use_names_where_short_names_are_and_goes_back_to_spark(spark: Any, lake: lakescan.Catalog) -> None:
+def test_use_sets_the_namespace_of_short_names_and_can_return_to_spark(spark: Any, lake: lakescan.Catalog) -> None:
     lakescan.spark.sql(spark, "CREATE TABLE st_both (n INT) USING parquet")
     spark.range(7, 8).createOrReplaceGlobalTempView("st_global")
     try:
@@ -129,7 +129,7 @@ def test_a_temporary_view_hides_a_table_from_short_names_in_all_statements(spark
     assert rows(spark, "DESCRIBE st_hidden") == [("id", "int", None)]
 
 
-def test_describe_of_a_query(spark: Any, lake: lakescan.Catalog) -> None:
+def test_describe_shows_the_columns_of_a_query(spark: Any, lake: lakescan.Catalog) -> None:
     lakescan.spark.sql(spark, "CREATE TABLE stlake.shop.t (id BIGINT, `d.ay` DATE)")
     for text in ("SELECT `d.ay`, id + 1 AS n FROM stlake.shop.t", "(SELECT `d.ay`, id AS n FROM stlake.shop.t)"):
         for first in ("DESCRIBE QUERY", "desc /* of */"):
@@ -149,7 +149,7 @@ def test_describe_of_a_query(spark: Any, lake: lakescan.Catalog) -> None:
         ("ANALYZE TABLE stlake.shop.t COMPUTE STATISTICS", lakescan.UnsupportedFeature, "ANALYZE"),
     ],
 )
-def test_what_is_wrong_is_said_in_lakescan_s_words(
+def test_errors_have_lakescan_messages(
     spark: Any, lake: lakescan.Catalog, text: str, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):

@@ -34,7 +34,7 @@ def write_view(folder: Path, text: str) -> None:
         file.write_text(json.dumps(node))
 
 
-def test_the_functions_are_those_that_spark_brings_without_those_that_call_java(spark: Any) -> None:
+def test_built_in_functions_are_allowed_except_those_that_call_java(spark: Any) -> None:
     names = {row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
     assert {*OF_JAVA, *OF_FILES} <= names
     assert {each for each in names if each.isidentifier()} - {*OF_JAVA, *OF_FILES} == FUNCTIONS
@@ -62,7 +62,7 @@ def test_comments_and_variables_hide_nothing_in_a_view(spark: Any, tmp_path: Pat
     assert "java.lang" not in plan
 
 
-def test_the_words_of_a_view_stay_as_they_are_without_its_comments(spark: Any, tmp_path: Path) -> None:
+def test_a_view_text_is_unchanged_except_for_its_comments(spark: Any, tmp_path: Path) -> None:
     text = (
         "SELECT /*+ BROADCAST(t) */ id+2L*3S /* a */ -1Y AS id -- b\n"
         "FROM lake.n.`t` WHERE id>>1 = id << 0 AND NOT 'a''b'\"c\" <=> r'\\d' AND id>=-1.5e3"
@@ -73,7 +73,7 @@ def test_the_words_of_a_view_stay_as_they_are_without_its_comments(spark: Any, t
 
 
 @pytest.mark.parametrize("call", [f"{name}('java.lang.System', 'getProperty', 'user.dir')" for name in OF_JAVA])
-def test_a_view_calls_no_java(spark: Any, tmp_path: Path, call: str) -> None:
+def test_a_view_cannot_call_java(spark: Any, tmp_path: Path, call: str) -> None:
     write_view(tmp_path, f"SELECT id FROM lake.n.t WHERE length({call}) > 0")
     with pytest.raises(UnsupportedFeature, match=call.partition("(")[0]):
         lakescan.spark.sql(spark, "SELECT * FROM lake.n.v").collect()
@@ -81,7 +81,7 @@ def test_a_view_calls_no_java(spark: Any, tmp_path: Path, call: str) -> None:
         lakescan.sql("SELECT * FROM lake.n.v").to_arrow()
 
 
-def test_a_catalog_that_is_given_again_is_the_new_one_for_sparks_own_reads(spark: Any, tmp_path: Path) -> None:
+def test_a_redefined_catalog_is_used_by_sparks_own_reads(spark: Any, tmp_path: Path) -> None:
     for name, number in (("test", 1), ("production", 2)):
         lake = lakescan.catalog("lake", warehouse=str(tmp_path / name))
         lake.create_namespace("n")

@@ -35,7 +35,7 @@ def rows(spark: Any, text: str, args: Any = None, **frames: Any) -> Counter[tupl
         "WITH c AS (SELECT * FROM table_changes('{t}', {a})) SELECT t.id FROM {t} t JOIN c USING (id) WHERE c.id > 4",
     ],
 )
-def test_spark_has_the_rows_of_the_process(spark: Any, table: str, text: str) -> None:
+def test_changes_on_spark_equal_those_in_process(spark: Any, table: str, text: str) -> None:
     _, second, third = states(table)
     filled = text.format(t=table, a=second, b=third)
     expected = Counter(tuple(row.values()) for row in lakescan.sql(filled).to_arrow().to_pylist())
@@ -46,7 +46,7 @@ def test_spark_has_the_rows_of_the_process(spark: Any, table: str, text: str) ->
     assert expected
 
 
-def test_parameters_and_tables_that_are_given(spark: Any) -> None:
+def test_parameters_and_given_tables_work(spark: Any) -> None:
     _, _, third = states("sparkfeed.db.delta")
     text = "SELECT id FROM table_changes(:name, :start) WHERE id > :least"
     found = rows(spark, text, {"name": "sparkfeed.db.delta", "start": third, "least": 6})
@@ -56,7 +56,7 @@ def test_parameters_and_tables_that_are_given(spark: Any) -> None:
     assert rows(spark, f"SELECT id FROM table_changes('given', {start})", given=table) == {(6,): 1, (7,): 1}
 
 
-def test_what_is_no_table_is_told_with_its_place(spark: Any) -> None:
+def test_an_argument_that_is_not_a_table_is_reported_with_its_position(spark: Any) -> None:
     with pytest.raises(InvalidStatement, match=r"rows is a frame \(line 1, column 15\)\n.*\n {14}\^+$"):
         rows(spark, "SELECT * FROM table_changes('rows', 1)", rows=spark.range(2))
     with pytest.raises(NoSuchTable, match=r"no table 'nowhere'(?s:.*)\n {14}\^+$"):

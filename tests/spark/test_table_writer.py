@@ -105,7 +105,7 @@ def test_a_table_that_cannot_be_filled_is_not_created(spark: Any, frame: Any) ->
         lakescan.table("words2.db.t")
 
 
-def test_names_are_short_after_use_and_paths_of_delta(spark: Any, frame: Any, tmp_path: Path) -> None:
+def test_short_names_after_use_and_delta_paths_work(spark: Any, frame: Any, tmp_path: Path) -> None:
     lakescan.spark.sql(spark, "USE words2.db")
     lakescan.spark.write_to(frame, "t").create()
     lakescan.spark.write_to(frame, "db.t").append()
@@ -118,7 +118,7 @@ def test_names_are_short_after_use_and_paths_of_delta(spark: Any, frame: Any, tm
         lakescan.spark.write_to(frame, place).create()
 
 
-def test_what_is_not_there_is_refused_by_name(spark: Any, frame: Any) -> None:
+def test_missing_tables_and_columns_are_refused_by_name(spark: Any, frame: Any) -> None:
     lakescan.spark.write_to(frame, "words2.db.t").create()
     writer = lakescan.spark.write_to(frame, "words2.db.t")
     with pytest.raises(AttributeError, match=r"no 'overwritePartition'\. Did you mean 'overwritePartitions'"):
@@ -140,7 +140,7 @@ def test_what_is_not_there_is_refused_by_name(spark: Any, frame: Any) -> None:
     assert rows() == ALL
 
 
-def test_modes_of_save_as_table(spark: Any, frame: Any, format: str) -> None:
+def test_save_as_table_supports_all_modes(spark: Any, frame: Any, format: str) -> None:
     name = "words2.db.t"
     lakescan.spark.save_as_table(frame, name, format, partitionBy="country", maxRecordsPerFile=1)
     for mode in (None, "error", "errorifexists"):

@@ -11,7 +11,16 @@ import pytest
 import lakescan
 import lakescan.spark
 from tests.statements.select.test_tpc import REFUSED
-from tests.support.tpc import QUERIES, Row, assert_same, data, ordering, rows_unless_refused, tables, using
+from tests.support.tpc import (
+    QUERIES,
+    Row,
+    assert_same,
+    benchmark_data,
+    make_tables,
+    ordering,
+    rows_unless_refused,
+    using_namespace,
+)
 
 pytestmark = pytest.mark.slow
 # At these scales no row satisfies the conditions of these queries.
@@ -39,21 +48,21 @@ def _namespace(spark: Any) -> Iterator[None]:
 def expected(plain: Any, name: str, number: int) -> tuple[list[str], list[Row]]:
     """Return the column names and the rows that Spark returns over Parquet files."""
     if (name, number) not in _expected:
-        for table, file in data(name).tables.items():
+        for table, file in benchmark_data(name).tables.items():
             plain.read.parquet(file).createOrReplaceTempView(table)
-        frame = plain.sql(data(name).queries[number])
+        frame = plain.sql(benchmark_data(name).queries[number])
         _expected[name, number] = frame.columns, [tuple(row) for row in frame.collect()]
     return _expected[name, number]
 
 
 @pytest.mark.parametrize("format_name", ["iceberg", "delta"])
 @pytest.mark.parametrize(("name", "number"), QUERIES)
-def test_rows_on_spark_are_those_over_parquet(
+def test_rows_on_spark_equal_those_over_parquet(
     spark: Any, plain: Any, warehouse: Path, name: str, number: int, format_name: str
 ) -> None:
-    text = data(name).queries[number]
+    text = benchmark_data(name).queries[number]
     columns, rows = expected(plain, name, number)
-    lakescan.spark.sql(spark, f"USE {tables(warehouse, name, format_name)}")
+    lakescan.spark.sql(spark, f"USE {make_tables(warehouse, name, format_name)}")
     found = lakescan.spark.sql(spark, text)
     assert found.columns == columns
     assert_same([tuple(row) for row in found.collect()], rows, ordering(text, columns))
@@ -61,10 +70,10 @@ def test_rows_on_spark_are_those_over_parquet(
 
 
 @pytest.mark.parametrize(("name", "number"), QUERIES)
-def test_rows_in_process_are_those_of_spark(spark: Any, plain: Any, warehouse: Path, name: str, number: int) -> None:
-    text = data(name).queries[number]
+def test_rows_in_process_equal_those_of_spark(spark: Any, plain: Any, warehouse: Path, name: str, number: int) -> None:
+    text = benchmark_data(name).queries[number]
     columns, rows = expected(plain, name, number)
-    with using(tables(warehouse, name, "iceberg")):
+    with using_namespace(make_tables(warehouse, name, "iceberg")):
         query = lakescan.sql(text)
     found = rows_unless_refused(query, (name, number) in REFUSED)
     assert_same(found, rows, ordering(text, columns))

@@ -59,7 +59,7 @@ def test_rows_are_inserted_updated_and_deleted(spark: Any, make: Make) -> None:
     assert there() == [(1, "A", 2), (3, "c", 1), (4, "d", 2)]
 
 
-def test_of_a_key_the_greatest_sequence_counts_in_a_batch_and_against_the_table(spark: Any, make: Make) -> None:
+def test_the_greatest_sequence_of_a_key_wins(spark: Any, make: Make) -> None:
     make(TABLE, partition_by=())
     sink = sink_of()
     sink(frame_of(spark, (1, "b", 5, "U"), (1, "a", 4, "I"), (2, "x", 3, "I"), (2, None, 4, "D"), (3, "c", 9, "I")), 0)
@@ -71,7 +71,7 @@ def test_of_a_key_the_greatest_sequence_counts_in_a_batch_and_against_the_table(
     assert there() == [(1, "b", 5), (3, "c", 9)]
 
 
-def test_nothing_is_remembered_of_deleted_keys(spark: Any, iceberg: Make) -> None:
+def test_deleted_keys_are_not_remembered(spark: Any, iceberg: Make) -> None:
     iceberg(TABLE, partition_by=())
     sink = sink_of()
     sink(frame_of(spark, (1, "a", 1, "I")), 0)
@@ -111,7 +111,7 @@ def test_without_a_number_rows_are_merged_in_any_case(spark: Any, iceberg: Make)
     assert sink(frame_of(spark, (1, "a", 1, "D"))).deleted == 1
 
 
-def test_rows_of_one_key_that_are_equal_are_one_row(spark: Any, iceberg: Make) -> None:
+def test_equal_rows_of_a_key_are_one_row(spark: Any, iceberg: Make) -> None:
     iceberg("id BIGINT, value DOUBLE, tags MAP<STRING, INT>, seq BIGINT", partition_by=())
     schema = "id long, value double, tags map<string, int>, seq long, kind string"
     nan, tags = float("nan"), {"a": 1, "b": None}
@@ -126,7 +126,7 @@ def test_rows_of_one_key_that_are_equal_are_one_row(spark: Any, iceberg: Make) -
             sink(frame_of(spark, (2, 1.0, tags, 3, "I"), other, schema=schema), 2)
 
 
-def test_without_a_sequence_a_batch_has_one_row_a_key(spark: Any, iceberg: Make) -> None:
+def test_without_a_sequence_a_batch_must_have_one_row_per_key(spark: Any, iceberg: Make) -> None:
     iceberg(TABLE, partition_by=())
     sink = sink_of(sequence_by=None)
     with pytest.raises(AmbiguousMerge, match="there is no sequence_by"):
@@ -164,7 +164,7 @@ def test_keys_are_compared_as_they_are_stored(spark: Any, make: Make) -> None:
     assert there() == [(5, "b", 2)]
 
 
-def test_the_sequence_may_be_an_expression_that_the_table_keeps(spark: Any, iceberg: Make) -> None:
+def test_the_sequence_may_be_an_expression_over_table_columns(spark: Any, iceberg: Make) -> None:
     iceberg("id BIGINT, value STRING, version BIGINT", partition_by=())
     schema = "id long, value string, term long, number long"
     sink = lakescan.spark.upsert_sink("local.db.t", "id", sequence_by="term * 100 + number AS version", query="q")
@@ -173,9 +173,7 @@ def test_the_sequence_may_be_an_expression_that_the_table_keeps(spark: Any, iceb
     assert there() == [(1, "a", 201)]
 
 
-def test_a_sequence_that_the_table_does_not_keep_is_refused_unless_batches_are_in_order(
-    spark: Any, iceberg: Make
-) -> None:
+def test_a_sequence_not_stored_in_the_table_is_refused_unless_batches_are_in_order(spark: Any, iceberg: Make) -> None:
     iceberg("id BIGINT, value STRING", partition_by=())
     rows = frame_of(spark, (1, "a", 2, "I"), (1, "b", 1, "I"))
     with pytest.raises(InvalidOption, match="the table has no column 'seq' that keeps the sequence"):
@@ -220,7 +218,7 @@ def test_keys_are_the_identifier_fields(spark: Any, local: lakescan.Catalog) -> 
         sink(frame_of(spark, ("b",), schema="value string"))
 
 
-def test_the_table_must_be_there_and_the_stream_numbers_transactions(spark: Any, local: lakescan.Catalog) -> None:
+def test_the_table_must_exist_and_the_stream_numbers_its_transactions(spark: Any, local: lakescan.Catalog) -> None:
     with pytest.raises(NoSuchTable, match="create it first"):
         sink_of()(frame_of(spark, (1, "a", 1, "I")), 0)
     with pytest.raises(InvalidOption, match="query="):
@@ -267,7 +265,7 @@ def test_batches_are_upserted_without_reading_the_table(spark: Any, local: lakes
         sink(frame_of(spark, (None, "a", 1, "I")), 2)
 
 
-def test_equality_deletes_cannot_tell_late_rows(spark: Any, iceberg: Make) -> None:
+def test_late_rows_are_refused_with_equality_deletes(spark: Any, iceberg: Make) -> None:
     iceberg(TABLE, partition_by=())
     with pytest.raises(InvalidOption, match="late rows cannot be detected"):
         sink_of(upsert_mode="equality")(frame_of(spark, (1, "a", 1, "I")), 0)

@@ -30,7 +30,7 @@ def ids(spark: Any, text: str, **frames: Any) -> list[Any]:
     return sorted(row[0] for row in lakescan.spark.sql(spark, text, **frames).collect())
 
 
-def test_each_use_sees_the_newest_state(spark: Any, table: lakescan.Table) -> None:
+def test_each_use_of_a_view_sees_the_newest_state(spark: Any, table: lakescan.Table) -> None:
     lakescan.spark.create_view(spark, "orders", "viewed.db.t")
     lakescan.spark.create_view(spark, "names", "SELECT name, count(*) AS n FROM orders GROUP BY name")
     kept = lakescan.spark.sql(spark, "SELECT id FROM orders")
@@ -41,7 +41,7 @@ def test_each_use_sees_the_newest_state(spark: Any, table: lakescan.Table) -> No
     assert kept.count() == 2
 
 
-def test_sparks_own_statements_see_it_after_a_refresh(spark: Any, table: lakescan.Table) -> None:
+def test_sparks_own_statements_see_new_rows_after_a_refresh(spark: Any, table: lakescan.Table) -> None:
     lakescan.spark.create_view(spark, "orders", "viewed.db.t")
     table.append(pa.table({"id": [3], "name": ["c"]}))
     assert spark.sql("SELECT * FROM orders").count() == 2
@@ -81,7 +81,7 @@ def test_a_statement_reads_one_state_and_only_what_it_needs(spark: Any, table: l
     assert "viewed.db.t: columns id, where id = 1" in plan
 
 
-def test_names_are_those_of_the_time_when_it_was_created(spark: Any, table: lakescan.Table) -> None:
+def test_a_view_keeps_the_names_of_its_creation(spark: Any, table: lakescan.Table) -> None:
     lakescan.spark.sql(spark, "USE viewed.db")
     lakescan.spark.create_view(spark, "ids", "SELECT t.id FROM t JOIN db.t AS u ON u.id = t.id -- all of them")
     lakescan.spark.create_view(spark, "orders", "t")
@@ -89,7 +89,7 @@ def test_names_are_those_of_the_time_when_it_was_created(spark: Any, table: lake
     assert ids(spark, "SELECT id FROM ids") == ids(spark, "SELECT id FROM orders") == [1, 2]
 
 
-def test_a_view_that_spark_dropped_or_replaced_is_sparks(spark: Any, table: lakescan.Table) -> None:
+def test_a_view_dropped_or_replaced_by_spark_is_left_to_spark(spark: Any, table: lakescan.Table) -> None:
     lakescan.spark.create_view(spark, "orders", "viewed.db.t")
     spark.range(7, 8).createOrReplaceTempView("orders")
     assert ids(spark, "SELECT * FROM orders") == [7]
@@ -100,13 +100,13 @@ def test_a_view_that_spark_dropped_or_replaced_is_sparks(spark: Any, table: lake
         lakescan.spark.sql(spark, "SELECT * FROM orders")
 
 
-def test_queries_of_with_and_frames_of_its_name_go_first(spark: Any, table: lakescan.Table) -> None:
+def test_with_queries_and_frames_hide_a_view_of_the_same_name(spark: Any, table: lakescan.Table) -> None:
     lakescan.spark.create_view(spark, "orders", "viewed.db.t")
     assert ids(spark, "WITH orders AS (SELECT 9 AS id) SELECT id FROM orders") == [9]
     assert ids(spark, "SELECT id FROM orders", orders=spark.range(5, 6)) == [5]
 
 
-def test_a_name_in_a_view_never_means_something_of_the_statement(spark: Any, table: lakescan.Table) -> None:
+def test_names_in_a_view_do_not_refer_to_the_statement(spark: Any, table: lakescan.Table) -> None:
     spark.range(2).createOrReplaceTempView("ids")
     lakescan.spark.create_view(spark, "orders", "SELECT t.id FROM viewed.db.t t JOIN ids ON ids.id = t.id")
     assert ids(spark, "SELECT id FROM orders") == [1]
@@ -118,7 +118,7 @@ def test_a_name_in_a_view_never_means_something_of_the_statement(spark: Any, tab
             ids(spark, text, **frames)
 
 
-def test_what_is_no_view_is_refused(spark: Any, table: lakescan.Table) -> None:
+def test_a_name_that_is_not_a_view_is_refused(spark: Any, table: lakescan.Table) -> None:
     lakescan.spark.create_view(spark, "orders", "viewed.db.t")
     spark.range(2).createOrReplaceTempView("ids")
     with pytest.raises(InvalidOption, match="one part"):

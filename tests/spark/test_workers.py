@@ -23,7 +23,7 @@ print("fine")
 
 
 @pytest.mark.parametrize("lane", ["arrow", "native"])
-def test_workers_find_what_is_installed_here(shop, lane: str) -> None:
+def test_workers_find_the_packages_of_the_driver(shop, lane: str) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {"PATH": "/usr/bin:/bin:" + environment.get("PATH", "")}
     found = subprocess.run(

@@ -33,7 +33,7 @@ def written(storage: Storage, *names: str) -> list[str]:
 NAMES = [f"p=a/f-{number}.parquet" for number in range(25)]
 
 
-def test_all_are_removed_and_others_stay(storage: Storage) -> None:
+def test_all_given_files_are_removed_and_others_stay(storage: Storage) -> None:
     files = written(storage, *NAMES, "p=a b/f%20.parquet", "p=a b/f .parquet", "stays.parquet")
     gone, stays = files[:-1], files[-1]
     assert list(storage.remove([*gone, "s3a://bucket/t/missing.parquet"])) == []
@@ -42,7 +42,7 @@ def test_all_are_removed_and_others_stay(storage: Storage) -> None:
     storage.remove([stays])
 
 
-def test_only_keys_that_every_client_spells_alike_go_in_bulk(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_unambiguous_keys_are_removed_in_bulk(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def removed(bucket: str, keys: list[str], settings: object) -> bool:
@@ -60,7 +60,7 @@ def test_only_keys_that_every_client_spells_alike_go_in_bulk(storage: Storage, m
     assert asked == NAMES
 
 
-def test_what_bulk_requests_refuse_is_removed_one_by_one(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_refused_in_bulk_are_removed_one_by_one(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_removal, "_delete_keys", lambda bucket, keys, settings: False)
     assert list(storage.remove(written(storage, *NAMES))) == []
     assert list(storage.walk("s3://bucket/t")) == []

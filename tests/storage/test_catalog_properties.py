@@ -74,7 +74,7 @@ def arguments_of_both(
         {"dfs.nameservices": "lab"},
     ],
 )
-def test_properties_mean_what_they_mean_in_pyiceberg(
+def test_properties_have_the_meaning_of_pyiceberg(
     properties: Mapping[str, str], arguments: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_SKIP_SIGNATURE", "AWS_ALLOW_HTTP"):  # settings of other libraries
@@ -88,7 +88,7 @@ def test_the_scheme_of_an_endpoint_is_the_clients_own(arguments: list[dict[str, 
     assert ours == {**theirs, "scheme": "http"}
 
 
-def test_a_region_that_aws_does_not_know_is_left_to_arrow(
+def test_an_unknown_region_is_left_to_arrow(
     arguments: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(bucket: str) -> str:
@@ -107,7 +107,7 @@ def test_a_retry_strategy_is_named_by_its_class(arguments: list[dict[str, Any]])
     assert type(ours["retry_strategy"]) is type(theirs["retry_strategy"]) is Patient
 
 
-def test_a_retry_strategy_that_is_not_there_is_warned_of(
+def test_a_missing_retry_strategy_causes_a_warning(
     arguments: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "lakescan"):

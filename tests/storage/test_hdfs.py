@@ -10,12 +10,12 @@ import pytest
 from lakescan.errors import UnsupportedFeature
 from lakescan.storage import hdfs
 from lakescan.storage.settings import StorageOptions
-from tests.support.hdfs import HighlyAvailable, highly_available
+from tests.support.hdfs import HighlyAvailable, hdfs_cluster
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HighlyAvailable]:
-    with highly_available(tmp_path_factory.mktemp("hdfs")) as found:
+    with hdfs_cluster(tmp_path_factory.mktemp("hdfs")) as found:
         yield found
 
 
@@ -63,7 +63,7 @@ def lives(folder: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_delta_table_is_written_by_several_at_once_and_read(cluster: HighlyAvailable) -> None:
+def test_a_delta_table_is_written_concurrently_and_read(cluster: HighlyAvailable) -> None:
     assert "FileNotFoundException" not in cluster.run(lives, "lives")
 
 
@@ -79,7 +79,7 @@ def goes_on(folder: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_other_namenode_goes_on(cluster: HighlyAvailable) -> None:
+def test_the_other_namenode_takes_over(cluster: HighlyAvailable) -> None:
     cluster.run(goes_on, "failed-over")
     cluster.fail_over("two")
     cluster.run(goes_on, "failed-over")
@@ -115,7 +115,7 @@ def is_named_by_options(folder: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_name_service_may_stand_in_the_options(cluster: HighlyAvailable) -> None:
+def test_a_name_service_can_be_set_in_the_options(cluster: HighlyAvailable) -> None:
     conf = str(cluster.conf / "hdfs-site.xml")
     environment = {name: value for name, value in cluster.environment.items() if name != "HADOOP_CONF_DIR"}
     cluster.run(is_named_by_options, "named", {**environment, "CONF": conf})
@@ -159,7 +159,7 @@ def writes_meanwhile(folder: str) -> None:
 
 
 @pytest.mark.slow
-def test_no_commit_is_lost_or_doubled_where_the_active_namenode_dies(cluster: HighlyAvailable) -> None:
+def test_no_commit_is_lost_or_doubled_if_the_active_namenode_dies(cluster: HighlyAvailable) -> None:
     with cluster.running(writes_meanwhile, "died") as process:
         assert process.stdout is not None
         for _ in range(4):
@@ -180,7 +180,7 @@ def says_what_to_check(folder: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_name_service_that_nobody_knows_is_told(cluster: HighlyAvailable) -> None:
+def test_an_unknown_name_service_is_reported(cluster: HighlyAvailable) -> None:
     cluster.run(says_what_to_check, "x")
 
 

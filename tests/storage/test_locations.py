@@ -45,12 +45,12 @@ names = st.sampled_from(["a", "b", ".", "..", "", ".h", "..x", "a b", "ü", "x%2
 
 
 @pytest.mark.parametrize("form", SPELLINGS)
-def test_spellings_of_a_place_have_one_normal_form(form: str) -> None:
+def test_spellings_of_a_location_have_one_normal_form(form: str) -> None:
     found = normalize(pa.array([form, *SPELLINGS[form]])).to_pylist()
     assert set(found) == {form}
 
 
-def test_other_places_keep_their_own() -> None:
+def test_different_locations_have_different_normal_forms() -> None:
     known = [*SPELLINGS, *OTHERS]
     assert normalize(pa.array(known)).to_pylist() == known
 
@@ -62,7 +62,7 @@ def test_paths_are_resolved_as_posix_does(parts: list[str]) -> None:
 
 
 @given(st.sampled_from(["", "s3a://B", "file:", "hdfs://H:8020", "gs://b", "oss://b"]), st.lists(names, max_size=7))
-def test_a_normal_form_is_its_own(root: str, parts: list[str]) -> None:
+def test_a_normal_form_is_its_own_normal_form(root: str, parts: list[str]) -> None:
     once = normalize(pa.array([root + "/" + "/".join(parts)]))
     assert is_normal(once).to_pylist() == [True]
 
@@ -73,19 +73,19 @@ def test_columns_keep_their_order_and_nulls() -> None:
     assert strip_roots(pa.array(["hdfs://h/x", "/x", "file:/y"])).to_pylist() == ["/x", "/x", "/y"]
 
 
-def test_places_are_the_same_where_relocation_says_so() -> None:
+def test_relocated_locations_are_the_same() -> None:
     places = LocationMatcher({"/wh/t": "/copy", "s3://b/t": "/copy/"})
     spelled = ["/wh/t/f", "hdfs://host:20500/wh/t/f", "s3a://b//t/f", "/copy/f"]
     assert set(places.canonicalize(pa.array(spelled)).to_pylist()) == {"/copy/f"}
     assert places.canonicalize(pa.array(["/wh/t2/f"])).to_pylist() == ["/wh/t2/f"]
 
 
-def test_the_longest_prefix_counts() -> None:
+def test_the_longest_prefix_wins() -> None:
     places = LocationMatcher({"/wh": "/all", "/wh/t": "/one"})
     assert places.canonicalize(pa.array(["/wh/t/f", "/wh/u/f"])).to_pylist() == ["/one/f", "/all/u/f"]
 
 
-def test_a_path_below_the_tables_own_is_of_its_host() -> None:
+def test_a_path_below_the_tables_folder_is_on_its_host() -> None:
     places = LocationMatcher(home="hdfs://host:8020/wh/t")
     assert places.canonicalize(pa.array(["/wh/t/f", "/wh/u/f"])).to_pylist() == ["hdfs://host/wh/t/f", "/wh/u/f"]
     assert LocationMatcher(home="/wh/t").canonicalize(pa.array(["hdfs://host/wh/t/f"])).to_pylist() == [
@@ -93,7 +93,7 @@ def test_a_path_below_the_tables_own_is_of_its_host() -> None:
     ]
 
 
-def test_files_are_opened_where_another_spelling_of_the_prefix_was_moved_to() -> None:
+def test_relocation_applies_to_other_spellings_of_a_prefix() -> None:
     storage = Storage(relocate={"s3://b/t": "/copy"})
     assert storage.current_location("s3a://b/t/f") == "/copy/f"
     assert storage.current_location("s3a://b/u/f") == "s3a://b/u/f"
@@ -106,7 +106,9 @@ moves = st.dictionaries(
 
 
 @given(st.lists(spelled, min_size=1, max_size=3), st.lists(spelled, min_size=1, max_size=3), moves)
-def test_in_one_family_other_names_are_other_places(left: list[str], right: list[str], moved: dict[str, str]) -> None:
+def test_different_names_in_one_scheme_family_are_different_locations(
+    left: list[str], right: list[str], moved: dict[str, str]
+) -> None:
     places = LocationMatcher(moved, home="hdfs://h/t")
     first, second = pa.array(left), pa.array(right)
     if places.family(first) is not None and places.family(first) == places.family(second):
@@ -126,7 +128,7 @@ ROOTS = {
 
 
 @given(st.data(), st.sampled_from(sorted(ROOTS)), st.lists(names, max_size=3), st.lists(names, max_size=2))
-def test_what_may_be_one_folder_in_any_spelling_overlaps(
+def test_locations_that_may_be_the_same_folder_overlap(
     data: st.DataObject, store: str, parts: list[str], more: list[str]
 ) -> None:
     """A search for other tables in or above a folder must find them under each name of their store."""
@@ -149,7 +151,7 @@ def test_what_may_be_one_folder_in_any_spelling_overlaps(
         ("abfss://c@a.dfs.core.windows.net/t", "abfss://d@a.dfs.core.windows.net/t"),
     ],
 )
-def test_what_is_apart_does_not_overlap(one: str, other: str) -> None:
+def test_separate_locations_do_not_overlap(one: str, other: str) -> None:
     assert not may_overlap(one, other)
 
 
@@ -188,7 +190,7 @@ def test_files_of_the_tables_store_are_spelled_as_its_location(home: str, same: 
     assert adopt_root(pa.array(others), home).to_pylist() == others
 
 
-def test_a_path_without_a_host_is_of_the_tables_own() -> None:
+def test_a_path_without_a_host_is_on_the_host_of_the_table() -> None:
     places = LocationMatcher(home="hdfs://nn:8020/t")
     assert set(places.canonicalize(pa.array(["hdfs:///t/f", "hdfs:/t/f", "/t/f", "hdfs://nn/t/f"])).to_pylist()) == {
         "hdfs://nn/t/f"

@@ -66,7 +66,7 @@ def server(two_servers: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"])
-def test_an_endpoint_in_the_settings_comes_before_one_in_the_environment(
+def test_an_endpoint_in_the_settings_overrides_one_in_the_environment(
     server: Server, two_servers: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     other = two_servers[1]
@@ -95,7 +95,7 @@ def test_a_commit_to_an_endpoint_that_reading_does_not_use_is_refused(
     assert not server.keys("refused")
 
 
-def test_keys_are_those_of_the_environment_now(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_read_from_the_current_environment(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     location = server.put("some", b"0123456789")
     for number in ("1", "2"):
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
@@ -107,7 +107,7 @@ def test_keys_are_those_of_the_environment_now(server: Server, monkeypatch: pyte
         assert server.identities == {(f"AWS_ACCESS_KEY_ID{number}", f"AWS_SESSION_TOKEN{number}")}
 
 
-def test_keys_in_the_settings_go_without_the_environments_token(
+def test_keys_in_the_settings_are_not_combined_with_a_token_of_the_environment(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "another-identity")

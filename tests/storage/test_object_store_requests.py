@@ -101,21 +101,21 @@ def test_files_of_any_name_and_size_are_read(bucket: Bucket, name: str, content:
     assert bucket.storage().read(bucket.put(name, content)) == content
 
 
-def test_settings_that_one_client_lacks_leave_reading_to_the_other(bucket: Bucket) -> None:
+def test_settings_unsupported_by_one_client_leave_reading_to_the_other(bucket: Bucket) -> None:
     location = bucket.put("some", b"0123456789")
     bucket.start()
     assert bucket.storage(connect_timeout="5").read(location) == b"0123456789"
     assert bucket.counted.requests == {"head": 1, "range": 1}
 
 
-def test_a_refused_request_is_sent_again(bucket: Bucket) -> None:
+def test_a_refused_request_is_retried(bucket: Bucket) -> None:
     location = bucket.put("some", b"0123456789")
     with bucket.counted.armed(REFUSED, 0):
         assert bucket.storage().read(location) == b"0123456789"
         assert bucket.counted.has_met
 
 
-def test_names_are_listed_from_one_on(bucket: Bucket) -> None:
+def test_names_are_listed_with_start_after(bucket: Bucket) -> None:
     for name in ("a", "b", "c", "d/e"):
         bucket.put(f"names/{name}", name.encode())
     bucket.start()

@@ -20,7 +20,7 @@ from lakescan.storage import Storage
 from lakescan.storage.put_if_absent import put_if_absent
 from tests.support.azure import ACCOUNT, KEY, azure_server
 from tests.support.google import LOST, OBEYED, PAGE, RACED, REFUSED, armed, google_server
-from tests.support.store_life import ids, lived, made
+from tests.support.store_life import ids, make_table, run_life
 
 FAULTS = (REFUSED, OBEYED, LOST, RACED)
 Store = tuple[str, dict[str, Any], dict[str, str]]  # a root, options of lakescan, options of delta-rs
@@ -66,9 +66,9 @@ def test_a_file_is_created_once(store: Store) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
-def test_a_table_lives_there(store: Store, format: str, tmp_path: Path) -> None:
+def test_a_table_is_written_changed_and_maintained_in_the_store(store: Store, format: str, tmp_path: Path) -> None:
     root, options, theirs = store
-    now = made(format, root, options, tmp_path)
+    now = make_table(format, root, options, tmp_path)
     folder = now().folder
 
     def by_another_engine() -> list[int]:
@@ -84,7 +84,7 @@ def test_a_table_lives_there(store: Store, format: str, tmp_path: Path) -> None:
 
         return sorted(connection("stored").load_table("db.t").scan().to_arrow()["id"].to_pylist())
 
-    lived(now, Storage(options), folder, by_another_engine)
+    run_life(now, Storage(options), folder, by_another_engine)
 
 
 CASES = [("delta", OBEYED), ("delta", LOST), ("delta", RACED), ("delta", REFUSED), ("iceberg", LOST)]
@@ -100,7 +100,7 @@ def test_a_fault_of_any_request_neither_loses_nor_doubles_rows(
     monkeypatch.setattr(put, "PUTS", RetryPolicy(attempts=3, first=0))
     while has_met:
         (folder := tmp_path / str(number)).mkdir()
-        now = made(format, f"{root}/{format} {FAULTS.index(fault)}", options, folder)
+        now = make_table(format, f"{root}/{format} {FAULTS.index(fault)}", options, folder)
         opened = now()
         armed(address, fault, number)
         try:

@@ -48,7 +48,7 @@ def test_a_file_is_created_once(folder: tuple[str, Storage]) -> None:
     assert storage.read(location) == b"first"
 
 
-def test_of_many_that_create_a_file_one_does(tmp_path: Path) -> None:
+def test_only_one_of_many_concurrent_creators_succeeds(tmp_path: Path) -> None:
     """Only tested locally: moto, which stands for S3, checks and writes in two steps."""
     location, storage = f"{tmp_path}/raced", Storage()
     with ThreadPoolExecutor(8) as pool:
@@ -57,7 +57,7 @@ def test_of_many_that_create_a_file_one_does(tmp_path: Path) -> None:
     assert storage.read(location) == b"%d" % done.index(True)
 
 
-def test_a_local_file_is_whole_or_not_there_and_nothing_stays_beside_it(tmp_path: Path) -> None:
+def test_a_local_file_is_complete_or_absent_without_leftovers(tmp_path: Path) -> None:
     def interrupted(file: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -88,7 +88,7 @@ real: Callable[..., Any] = obstore.put
 
 
 @pytest.mark.parametrize("answer", [ignoring, disabled])
-def test_a_store_that_cannot_is_refused_before_anything_is_committed(answer, settings, tmp_path: Path) -> None:
+def test_a_store_without_conditional_puts_is_refused_before_a_commit(answer, settings, tmp_path: Path) -> None:
     path = f"s3://lake/{tmp_path.name}/t"
     put_if_absent._PROBED.clear()
     with (
@@ -121,7 +121,7 @@ def test_an_endpoint_that_puts_would_not_reach_is_refused(location: str, options
         put(Storage(options), location, b"")
 
 
-def test_a_lock_table_is_refused_since_its_writers_overwrite(settings, tmp_path: Path) -> None:
+def test_a_lock_table_is_refused_because_its_writers_overwrite(settings, tmp_path: Path) -> None:
     options = {**settings, "aws_s3_locking_provider": "dynamodb"}
     with pytest.raises(lakescan.UnsupportedFeature, match="locking provider"):
         lakescan.save(ROWS, f"s3://lake/{tmp_path.name}/t", format="delta", storage_options=options)
@@ -149,7 +149,7 @@ def test_an_answer_that_is_lost_is_looked_up(settings, tmp_path: Path, is_made: 
     assert lakescan.table(path, storage_options=settings).scan().count() == 6
 
 
-def test_a_store_that_never_answers_leaves_the_files_and_says_so(settings, tmp_path: Path) -> None:
+def test_a_commit_to_a_store_that_never_answers_has_an_unknown_outcome(settings, tmp_path: Path) -> None:
     path = f"s3://lake/{tmp_path.name}/t"
     lakescan.save(ROWS, path, format="delta", storage_options=settings)
 

@@ -47,7 +47,7 @@ def test_an_open_table_stays_where_it_was(here: Path, monkeypatch: pytest.Monkey
     assert table.location == str(here / str(path).removeprefix("file:").removeprefix("x/../"))
 
 
-def test_all_that_is_recorded_of_a_table_is_absolute(here: Path) -> None:
+def test_all_recorded_paths_of_a_table_are_absolute(here: Path) -> None:
     assert lakescan.table("delta").folder == f"{here}/delta"
     assert lakescan.table("lake/db/t").folder == f"{here}/lake/db/t"
     assert lakescan.table("delta").scan().to_options()["path"] == f"{here}/delta"
@@ -86,7 +86,7 @@ def test_a_new_table_is_in_the_working_directory(here: Path, monkeypatch: pytest
     assert 7 in made.to_arrow()["id"].to_pylist()
 
 
-def test_a_relative_place_of_relocation_stays(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_relocation_target_stays(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree("lake/db/t", "copies/t")
     shutil.rmtree("lake")
     table = lakescan.table("copies/t", relocate={f"{here}/lake/db/t": "copies/t"})
@@ -112,6 +112,6 @@ def test_only_local_paths_become_absolute(here: Path) -> None:
     assert absolute("a/../t/") == f"{here}/t"
 
 
-def test_the_name_of_a_table_in_a_catalog_is_no_path(here: Path) -> None:
+def test_the_name_of_a_table_in_a_catalog_is_not_a_path(here: Path) -> None:
     assert count("lake.db.t") == 2
     assert lakescan.table("lake.db.t").name is not None

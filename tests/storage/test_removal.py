@@ -36,12 +36,12 @@ def left(files: list[str], *named: str, relocate: dict[str, str] | None = None) 
         ("/t/p=a%20b/f", "/t/p=a%20b/f"),
     ],
 )
-def test_a_file_that_is_named_stays_however_it_is_spelled(file: str, named: str) -> None:
+def test_a_referenced_file_stays_however_it_is_spelled(file: str, named: str) -> None:
     assert left([file, f"{file}2"], named) == [f"{file}2"]
 
 
 @given(st.data(), st.sampled_from(sorted(ROOTS)), st.sampled_from(["f", "a b", "p%20c", "100%", "ü", "x+y#z?"]))
-def test_no_live_file_goes_by_any_name_of_its_store(data: st.DataObject, store: str, name: str) -> None:
+def test_no_live_file_is_removed_under_any_name_of_its_store(data: st.DataObject, store: str, name: str) -> None:
     """The file is kept, or the removal reports that its state is unclear."""
     listed, named = (data.draw(st.sampled_from(ROOTS[store])) for _ in range(2))
     try:
@@ -51,14 +51,14 @@ def test_no_live_file_goes_by_any_name_of_its_store(data: st.DataObject, store: 
     assert found == [f"{listed}/t/p=1/other"] or (store in ("hdfs", "abfs") and found == ["unclear"])
 
 
-def test_a_file_that_is_named_under_another_host_only_is_not_removed_but_refused() -> None:
+def test_removal_of_a_file_referenced_under_another_host_is_refused() -> None:
     for file, named in (("s3://b/t/f", "s3://c/t/f"), ("hdfs://h/t/f", "hdfs://g/t/f"), ("/t/f", "s3://b/t/f")):
         with pytest.raises(lakescan.UnsupportedFeature, match="under another scheme or host"):
             left([file], named)
     assert left(["/here/f"], "s3://b/t/f", relocate={"s3://b/t": "/here"}) == []
 
 
-def test_a_local_file_that_is_named_by_another_way_stays(tmp_path: Path) -> None:
+def test_a_local_file_referenced_through_another_path_stays(tmp_path: Path) -> None:
     table = tmp_path / "table"
     table.mkdir()
     (table / "f").write_text("")
@@ -70,7 +70,7 @@ def test_a_local_file_that_is_named_by_another_way_stays(tmp_path: Path) -> None
     assert left([str(table / "hard")], str(table / "f")) == []
 
 
-def test_nothing_is_removed_where_the_table_cannot_be_looked_at(tmp_path: Path) -> None:
+def test_nothing_is_removed_if_the_table_cannot_be_read(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_text("")
 
@@ -86,7 +86,7 @@ def test_nothing_is_removed_where_the_table_cannot_be_looked_at(tmp_path: Path) 
     assert not file.exists()
 
 
-def test_a_file_that_leads_to_others_goes_first_and_they_stay_if_it_stays(tmp_path: Path) -> None:
+def test_a_referencing_file_is_removed_before_the_files_it_references(tmp_path: Path) -> None:
     names = [str(tmp_path / name) for name in ("manifest", "list")]
     for name in names:
         Path(name).write_text("")

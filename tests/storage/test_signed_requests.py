@@ -50,7 +50,7 @@ class Raising:
         ),
     ],
 )
-def test_addresses_are_those_of_arrows_client(
+def test_addresses_equal_those_of_arrows_client(
     bucket: str, options: dict[str, str], expected: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
@@ -62,7 +62,7 @@ def test_addresses_are_those_of_arrows_client(
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "metadata.google.internal", "[fd00:ec2::254]"])
-def test_no_request_goes_to_a_host_that_hands_out_credentials(host: str) -> None:
+def test_no_request_is_sent_to_a_credential_service(host: str) -> None:
     with pytest.raises(lakescan.LocationRefused, match="hands out credentials"):
         SignedBucket("latest", StorageOptions.parse({"s3.endpoint": f"http://{host}"}), Raising())
 
@@ -113,7 +113,7 @@ def test_an_address_may_be_encoded_in_another_way_and_have_a_signature_in_its_qu
         "/lake/a%20b/x%3D1/1.parquet",
     ],
 )
-def test_an_address_of_another_place_is_refused(uri: str) -> None:
+def test_an_address_of_another_object_is_refused(uri: str) -> None:
     with pytest.raises(lakescan.LocationRefused, match="another address"):
         target(uri)
 
@@ -126,7 +126,7 @@ def test_only_headers_of_signatures_are_added() -> None:
         Signatures(Answering(headers={"Authorization": AUTHORIZATION}), "r").sign_request(S3Request("GET", URI))
 
 
-def test_a_signature_is_used_again_for_the_same_headers_that_are_signed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signature_is_reused_for_the_same_signed_headers(monkeypatch: pytest.MonkeyPatch) -> None:
     signer = Answering()
     signatures = Signatures(signer, "r")
 
@@ -169,12 +169,12 @@ def test_lists_of_keys_are_decoded() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"x", b"<a>", b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", b"<a" * 100_000, b"<html/>"]
 )
-def test_what_is_no_list_is_an_error(data: bytes) -> None:
+def test_an_invalid_list_answer_is_an_error(data: bytes) -> None:
     with pytest.raises(OSError, match="the store's answer"):
         parse_xml(data, "a")
 
 
-def test_a_list_with_sizes_that_are_none_is_an_error() -> None:
+def test_a_list_with_invalid_sizes_is_an_error() -> None:
     wrong: Any = parse_xml(b"<L><Contents><Key>a</Key><Size>x</Size></Contents></L>", "L")
     with pytest.raises(OSError, match="list of keys"):
         keys_in(wrong)

@@ -73,7 +73,7 @@ def test_an_unknown_scheme_is_refused_with_the_known_ones() -> None:
         Storage().read("dbfs:/x")
 
 
-def test_storage_travels_to_workers(tmp_path: Path) -> None:
+def test_storage_is_sent_to_workers(tmp_path: Path) -> None:
     storage = Storage({"region": "x"}, {"a": "b"})
     storage.exists(str(tmp_path))
     copy = pickle.loads(pickle.dumps(storage))
@@ -93,7 +93,7 @@ def _pipe(path: Path) -> None:
         (lambda path: path.symlink_to(path), "symbolic link"),
     ],
 )
-def test_what_is_no_file_is_refused_before_it_is_opened(
+def test_pipes_and_devices_are_refused_before_they_are_opened(
     tmp_path: Path, make: Callable[[Path], None], kind: str
 ) -> None:
     path = tmp_path / "00000.json"
@@ -103,7 +103,9 @@ def test_what_is_no_file_is_refused_before_it_is_opened(
 
 
 @pytest.mark.parametrize("make", [_pipe, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
-def test_what_has_a_files_name_is_listed_whatever_it_is(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_an_entry_with_the_name_of_a_file_is_listed_whatever_its_type(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
     """Omitting a commit because it is a pipe would mean reading an older table."""
     make(tmp_path / "00000.json")
     assert [entry.name for entry in Storage().list(str(tmp_path))] == ["00000.json"]
@@ -118,15 +120,13 @@ def test_what_has_a_files_name_is_listed_whatever_it_is(tmp_path: Path, make: Ca
         lambda storage, location: list(storage.list(location + "/x")) or storage.read(location),
     ],
 )
-def test_a_location_that_leads_nowhere_is_an_error_of_ours_and_a_short_one(
-    location: str, use: Callable[[Storage, str], object]
-) -> None:
+def test_an_invalid_location_is_a_short_lakescan_error(location: str, use: Callable[[Storage, str], object]) -> None:
     with pytest.raises(LakescanError) as raised:
         use(Storage(), location)
     assert 0 < len(str(raised.value)) < 1200
 
 
-def test_more_bytes_than_a_file_has_are_not_asked_for(tmp_path: Path) -> None:
+def test_a_read_does_not_request_more_bytes_than_the_file_has(tmp_path: Path) -> None:
     """A deletion vector of 2**31 bytes is not allocated."""
     (tmp_path / "f").write_bytes(b"0123456789")
     for offset, length in [(3, 2**31), (11, 0), (-1, 2), (0, -1), (2**62, 2**62)]:
@@ -142,7 +142,7 @@ def test_a_file_that_is_too_large_is_not_read_at_once(tmp_path: Path, monkeypatc
     assert Storage().read(str(tmp_path / "f"), 3, 4) == b"3456"
 
 
-def test_a_size_that_the_listing_did_not_give_is_a_fault_of_storage(tmp_path: Path) -> None:
+def test_a_missing_size_in_a_listing_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"")
     with pytest.raises(StorageError, match="0 bytes, but was listed with 7"):
         Storage().read(str(tmp_path / "f"), size=7)
@@ -175,18 +175,18 @@ def test_whatever_a_filesystem_raises_is_a_storage_error_with_the_location(
     assert not isinstance(raised.value, MissingFile)
 
 
-def test_a_short_read_is_read_on(tmp_path: Path) -> None:
+def test_a_short_read_is_continued(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"0123456789")
     assert faulty_storage("short").read(str(tmp_path / "f")) == b"0123456789"
 
 
-def test_a_read_that_gives_nothing_is_a_fault_of_storage(tmp_path: Path) -> None:
+def test_an_empty_read_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"0123456789")
     with pytest.raises(StorageError, match="returned 0 of 10 bytes"):
         faulty_storage("empty").read(str(tmp_path / "f"))
 
 
-def test_what_cannot_be_deleted_is_told_whatever_the_filesystem_raises(tmp_path: Path) -> None:
+def test_files_that_cannot_be_deleted_are_reported_whatever_is_raised(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"x")
     storage = faulty_storage("delete", ValueError("something in a client library"))
     assert storage.remove([str(tmp_path / "f"), "a\0b"]) == [str(tmp_path / "f"), "a\0b"]

@@ -13,7 +13,7 @@ from lakescan.errors import InvalidOption, LakescanError, UnsupportedFeature
 from lakescan.storage import Storage
 from lakescan.storage.put_if_absent import put_if_absent
 from lakescan.storage.settings import StorageOptions
-from tests.support.recorded import Recorded, recorded
+from tests.support.recorded import Recorded, recording_server
 from tests.support.s3 import s3_server
 from tests.support.storage_environment import ROOTS, clean
 
@@ -25,7 +25,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Recorded]:
-    with recorded() as found:
+    with recording_server() as found:
         yield found
 
 
@@ -117,7 +117,7 @@ S3_SPELLINGS = {
 
 
 @pytest.mark.parametrize("spelling", S3_SPELLINGS)
-def test_every_librarys_spelling_sends_the_same_identity_to_the_same_place(spelling: str, server: Recorded) -> None:
+def test_options_of_every_library_send_the_same_identity_to_the_same_endpoint(spelling: str, server: Recorded) -> None:
     use("s3", S3_SPELLINGS[spelling](server.url), server)
     assert server.of("arrow") == server.of("obstore") == {("k", "eu-9", "t")}
     assert "/lake/t/f.json" in server.paths("arrow")
@@ -134,7 +134,7 @@ def test_every_librarys_spelling_sends_the_same_identity_to_the_same_place(spell
         {"fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"},
     ],
 )
-def test_nobody_is_named_without_credentials(options: dict[str, Any], server: Recorded) -> None:
+def test_requests_without_credentials_are_anonymous(options: dict[str, Any], server: Recorded) -> None:
     use("s3", {**options, "endpoint": server.url, "region": "eu-9"}, server)
     assert server.of("arrow") == server.of("obstore") == {()}
 
@@ -171,7 +171,7 @@ def test_the_endpoint_of_a_profile_comes_last(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"])
-def test_both_go_to_the_endpoint_in_the_environment(
+def test_both_clients_use_the_endpoint_in_the_environment(
     variable: str, server: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, server.url)
@@ -213,7 +213,7 @@ def test_googles_storage_by_the_environment(server: Recorded, monkeypatch: pytes
     assert server.of("arrow") == server.of("obstore") == {("Bearer own",)}
 
 
-def test_a_service_account_that_reading_does_not_know_is_refused(
+def test_a_service_account_that_reading_does_not_support_is_refused(
     server: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT", "/other.json")
@@ -259,7 +259,7 @@ def test_azures_key_in_the_environment_reaches_both(
     assert server.of("arrow") == server.of("obstore") == {("acc",)}
 
 
-def test_azures_key_in_the_environment_is_sent_to_its_account_alone(
+def test_azures_key_in_the_environment_is_sent_only_to_its_account(
     server: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
@@ -269,7 +269,7 @@ def test_azures_key_in_the_environment_is_sent_to_its_account_alone(
         put_if_absent(Storage({"endpoint": server.url}), f"{ROOTS['abfs']}/f", b"x")
 
 
-def test_a_container_alone_is_of_the_account_in_the_options(server: Recorded) -> None:
+def test_a_container_without_account_uses_the_account_in_the_options(server: Recorded) -> None:
     server.requests.clear()
     storage = Storage({"account_name": "acc", "account_key": "a2V5", "endpoint": server.url})
     with suppress(LakescanError):
@@ -307,14 +307,14 @@ def test_a_container_alone_is_of_the_account_in_the_options(server: Recorded) ->
         ({"proxy_options": {"host": "h"}}, "a dictionary of scheme, host, port"),
     ],
 )
-def test_what_no_client_has_is_refused_by_its_name_and_value_never_shown(options: dict[str, Any], says: str) -> None:
+def test_unsupported_settings_are_refused_by_name_without_their_value(options: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidOption, match=says) as raised:
         Storage(options)
     assert "AccountName=" not in str(raised.value).replace("AccountName=...", "")
 
 
-def test_retries_are_as_many_as_is_said(server: Recorded) -> None:
-    with recorded(503) as failing:
+def test_the_number_of_retries_is_obeyed(server: Recorded) -> None:
+    with recording_server(503) as failing:
         for number in (0, 1):
             failing.requests.clear()
             options = {"endpoint": failing.url, "key": "k", "secret": "s", "region": "eu-9", "max_retries": number}

@@ -245,7 +245,7 @@ def test_the_law_has_all_settings() -> None:
 
 
 @pytest.mark.parametrize("setting", OBEYED, ids=_id)
-def test_each_spelling_of_a_setting_reaches_both_clients(
+def test_each_name_of_a_setting_reaches_both_clients(
     setting: Setting, arguments: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / ".aws").mkdir()
@@ -285,7 +285,7 @@ def assumed(provider: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("setting", REFUSED, ids=_id)
-def test_what_arrows_client_cannot_obey_is_refused_by_name(
+def test_settings_that_arrow_cannot_obey_are_refused_by_name(
     setting: Setting, arguments: dict[str, dict[str, Any]]
 ) -> None:
     for name in setting.spellings:
@@ -296,7 +296,7 @@ def test_what_arrows_client_cannot_obey_is_refused_by_name(
     assert "obstore" not in arguments
 
 
-def test_what_asks_for_nothing_is_not_refused(arguments: dict[str, dict[str, Any]]) -> None:
+def test_settings_without_effect_are_not_refused(arguments: dict[str, dict[str, Any]]) -> None:
     for store in ("s3", "gcs", "abfs"):
         connect(store, {"allow_invalid_certificates": "false", "requester_pays": False, "verify": True})
 
@@ -350,7 +350,7 @@ def test_the_application_of_hadoops_settings_reaches_azure(arguments: dict[str, 
     assert arguments["obstore"]["azure_storage_tenant_id"] == "ten"
 
 
-def test_another_cloud_of_azures_by_its_connection_string(arguments: dict[str, dict[str, Any]]) -> None:
+def test_another_azure_cloud_can_be_set_by_its_connection_string(arguments: dict[str, dict[str, Any]]) -> None:
     text = "DefaultEndpointsProtocol=https;AccountName=acc;AccountKey=a2V5;EndpointSuffix=core.chinacloudapi.cn"
     connect("abfs", {"connection_string": text})
     assert arguments["arrow"]["dfs_storage_authority"] == ".dfs.core.chinacloudapi.cn"

@@ -58,7 +58,7 @@ def test_values_are_read_whatever_form_they_come_in() -> None:
     assert s3({"fs.s3a.connection.timeout": "2000", "fs.s3a.threads.max": "9"}) == {"request_timeout": 2.0}
 
 
-def test_the_environment_is_obeyed_where_nothing_is_given() -> None:
+def test_the_environment_is_used_if_nothing_is_given() -> None:
     said = {"AWS_ENDPOINT_URL": "http://all:1", "AWS_REGION": "eu-1", "AWS_SECRET_ACCESS_KEY": "s"}
     assert s3({}, **said) == {"endpoint_override": "http://all:1", "scheme": "http", "region": "eu-1"}
     assert s3({}, **said, AWS_ENDPOINT_URL_S3="https://s3:1")["endpoint_override"] == "https://s3:1"
@@ -94,12 +94,12 @@ def test_a_profile_gives_its_keys_and_region(tmp_path: Path, monkeypatch: pytest
         ("google_application_credentials", "GOOGLE_APPLICATION_CREDENTIALS"),
     ],
 )
-def test_an_option_that_nobody_knows_is_refused_with_the_nearest(name: str, says: str) -> None:
+def test_an_unknown_option_is_refused_with_the_nearest(name: str, says: str) -> None:
     with pytest.raises(InvalidOption, match=says):
         Storage({name: "very secret"})
 
 
-def test_values_that_cannot_be_and_contradictions_are_refused_and_not_shown() -> None:
+def test_invalid_values_and_contradictions_are_refused_and_not_shown() -> None:
     with pytest.raises(InvalidOption, match=r"s3\.anonymous.*true or false"):
         Storage({"s3.anonymous": "perhaps"})
     with pytest.raises(InvalidOption, match="twice") as raised:
@@ -108,7 +108,7 @@ def test_values_that_cannot_be_and_contradictions_are_refused_and_not_shown() ->
     assert "hidden" not in repr(StorageOptions.parse({"secret_key": "hidden"}))
 
 
-def test_a_catalogs_other_settings_are_passed_over() -> None:
+def test_other_settings_of_a_catalog_are_ignored() -> None:
     assert StorageOptions.parse({"s3.whatever": "x", "s3.region": "r"}, ignore_unknown=True).s3({}) == {"region": "r"}
 
 
@@ -127,7 +127,7 @@ def test_every_setting_is_an_argument_of_pyarrows_filesystem() -> None:
 @pytest.mark.parametrize(
     "address", [" ", "http://", "http://a b", "http://[", "http://h:99999", "http://h\n", "http://h?x", "http://\u00e9"]
 )
-def test_an_endpoint_that_is_no_address_is_refused_before_a_commit(address: str) -> None:
+def test_an_invalid_endpoint_is_refused_before_a_commit(address: str) -> None:
     with pytest.raises(InvalidOption, match="not a server's address"):
         client({"s3.endpoint": address})
     google = StorageOptions.parse({"gcs.service.host": address, "gcs.oauth2.token": "t"})
@@ -138,7 +138,7 @@ def test_an_endpoint_that_is_no_address_is_refused_before_a_commit(address: str)
         client_settings(StorageOptions.parse(azure), "abfss", "c@acc.dfs.core.windows.net", {})
 
 
-def test_a_blank_endpoint_is_none() -> None:
+def test_a_blank_endpoint_is_ignored() -> None:
     assert "aws_endpoint_url" not in client({"s3.endpoint": ""})
 
 
@@ -176,7 +176,7 @@ def test_credentials_of_one_azure_account_are_not_sent_to_another(
             each.resolve("abfss://data@theirs.dfs.core.windows.net/t")
 
 
-def test_hdfs_without_a_hadoop_client_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_hdfs_without_a_hadoop_client_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_client(*_: Any, **__: Any) -> None:
         raise OSError("Unable to load libjvm\ndlopen(...) failed")
 
@@ -207,7 +207,7 @@ def test_hdfs_without_a_hadoop_client_says_what_to_install(monkeypatch: pytest.M
         (OSError("something else"), "try again"),
     ],
 )
-def test_each_fault_says_what_to_do(error: OSError, says: str) -> None:
+def test_each_storage_error_has_advice(error: OSError, says: str) -> None:
     assert says in advice(error)
 
 

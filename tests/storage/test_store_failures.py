@@ -21,7 +21,7 @@ from lakescan.errors import CommitStateUnknown, InvalidOption, MissingDependency
 from lakescan.storage import Storage, object_clients, reachable
 from lakescan.storage.errors import advice
 from lakescan.storage.put_if_absent import NotCreated, NotSent, put_if_absent
-from tests.support.recorded import Recorded, recorded
+from tests.support.recorded import Recorded, recording_server
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 
 ROWS = pa.table({"id": [1, 2, 3]})
@@ -54,7 +54,7 @@ def closed() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Recorded]:
-    with recorded() as found:
+    with recording_server() as found:
         yield found
 
 
@@ -87,7 +87,7 @@ def unresolved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
         (AZURE, {"endpoint": "https://acc.blob.local", "account_key": "a2V5"}, "acc.blob.local", "adls.blob-storage"),
     ],
 )
-def test_a_host_that_is_not_there_is_told_before_the_client_tries(
+def test_an_unknown_host_is_reported_before_the_client_tries(
     location: str, options: dict[str, Any], host: str, says: str, unresolved: list[tuple[str, int]]
 ) -> None:
     words = rf"{location}/_delta_log cannot be reached: {host}:\d+ cannot be resolved"
@@ -99,12 +99,12 @@ def test_a_host_that_is_not_there_is_told_before_the_client_tries(
 
 
 @pytest.mark.parametrize("location", [GOOGLE, AZURE])
-def test_a_port_that_refuses_connections_is_told(location: str, closed: str) -> None:
+def test_a_port_that_refuses_connections_is_reported(location: str, closed: str) -> None:
     with pytest.raises(StorageError, match=f"{closed} does not respond .*refused"):
         Storage({"endpoint": f"http://{closed}", "anonymous": True}).exists(location)
 
 
-def test_a_host_that_has_answered_is_not_asked_again(server: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_has_answered_is_not_checked_again(server: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"endpoint": server.url, "token": "t"}
     assert not Storage(options).exists(f"{GOOGLE}/f")
     monkeypatch.setattr(reachable.socket, "create_connection", None)
@@ -128,7 +128,9 @@ def test_without_credentials_and_metadata_service_nothing_is_sent(
     assert not server.requests
 
 
-def test_behind_a_proxy_hosts_are_not_asked(unresolved: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_behind_a_proxy_hosts_are_not_checked(
+    unresolved: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     Storage({"token": "t"}).resolve(GOOGLE)
@@ -151,7 +153,7 @@ def test_behind_a_proxy_hosts_are_not_asked(unresolved: list[tuple[str, int]], m
         ("hdfs://name/t", ["HADOOP_CONF_DIR"], ["s3.", "adls", "gcs."]),
     ],
 )
-def test_advice_is_that_of_the_store(location: str, has: list[str], has_not: list[str]) -> None:
+def test_advice_fits_the_store(location: str, has: list[str], has_not: list[str]) -> None:
     told = advice(OSError("curlCode: 7, Could not connect to server"), location)
     assert all(each in told for each in has)
     assert not any(each in told for each in has_not)
@@ -165,7 +167,7 @@ def test_advice_is_that_of_the_store(location: str, has: list[str], has_not: lis
         ("wasbs://c@a.blob.core.windows.net/t", "AZURE_STORAGE_ACCOUNT_KEY"),
     ],
 )
-def test_advice_on_credentials_is_that_of_the_store(location: str, says: str) -> None:
+def test_advice_on_credentials_fits_the_store(location: str, says: str) -> None:
     assert says in advice(OSError("HTTP response code: 403 Forbidden"), location)
     assert says in advice(PermissionError(13, "Status(PERMISSION_DENIED: ...)"), location)
     assert says in advice(OSError("GET http://169.254.169.254/latest"), location)
@@ -235,8 +237,8 @@ def test_a_commit_is_sent_once_the_store_can_be_connected_to(s3: dict[str, str],
     assert Storage(s3).exists("s3://lake/later/_delta_log/00000000000000000000.json")
 
 
-def test_a_store_that_is_busy_at_first_gets_the_patience_of_commits(s3: dict[str, str]) -> None:
-    with recorded(503) as busy:
+def test_a_busy_store_is_retried_as_long_as_for_commits(s3: dict[str, str]) -> None:
+    with recording_server(503) as busy:
         storage = Storage({**s3, "endpoint": busy.url})
         quick, none = RetryPolicy(attempts=3, first=0), RetryPolicy(attempts=1, first=0)
         policies = patch.multiple(put_commit, PUTS=quick, UNSENT=none)
@@ -245,7 +247,7 @@ def test_a_store_that_is_busy_at_first_gets_the_patience_of_commits(s3: dict[str
         assert sum(each.method == "PUT" for each in busy.requests) == 3  # the probe fails, and the commit is not sent
 
 
-def test_a_new_table_on_a_store_that_takes_no_commit_is_not_there(s3: dict[str, str], closed: str) -> None:
+def test_a_new_table_on_a_store_that_refuses_commits_does_not_exist(s3: dict[str, str], closed: str) -> None:
     """Its files are removed."""
     storage = Storage(s3)
 
@@ -286,7 +288,7 @@ class Silent:
         self._socket.close()
 
 
-def test_a_request_whose_answer_is_lost_was_sent() -> None:
+def test_a_request_with_a_lost_answer_counts_as_sent() -> None:
     from lakescan.storage import put_if_absent as module
 
     with Silent() as url, patch.object(module, "_probe"):
@@ -299,7 +301,7 @@ def test_a_request_whose_answer_is_lost_was_sent() -> None:
             commit(storage, "s3://lake/t", 0, b"{}", "id")
 
 
-def test_a_servers_words_do_not_prove_that_nothing_was_sent() -> None:
+def test_a_server_message_does_not_prove_that_nothing_was_sent() -> None:
     from lakescan.storage.put_if_absent import _is_unsent
 
     words = "HttpError {\n    kind: Connect,\n\nDebug source:\nHttpError {\n kind: Connect,"

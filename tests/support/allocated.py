@@ -15,7 +15,7 @@ class _Mallinfo(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in _NAMES.split()]
 
 
-def allocated() -> int:
+def allocated_bytes() -> int:
     """Return the bytes in use in malloc and Arrow's pool, without small Python objects; skip without such a count.
 
     This is less than the resident memory: an allocator keeps free pages.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from pyarrow import fs as pafs
 
-from tests.support.stores import STORES, await_port, free_port, needed
+from tests.support.stores import STORES, await_port, free_port, skip_without
 
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # Azurite's key
@@ -18,7 +18,7 @@ KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr
 def azure_server(container: str) -> Iterator[str]:
     """Start a server with a container and yield its authority (host and port)."""
     program = STORES / "azurite" / "node_modules" / ".bin" / "azurite-blob"
-    needed(program, "node")
+    skip_without(program, "node")
     port = free_port()
     options = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence", "--silent"]
     process = subprocess.Popen([program, *options, "--skipApiVersionCheck"], stdout=subprocess.DEVNULL)

@@ -63,7 +63,7 @@ class Shapes:
         return json.loads(unescape(found[1]))
 
 
-def drawn(page: Path, width: int = 1200) -> Shapes:
+def draw_page(page: Path, width: int = 1200) -> Shapes:
     """Render the page in a window of that width; skip the test without a browser."""
     browser = next((path for name in _NAMES if (path := shutil.which(name))), None)
     if browser is None:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import lakescan
 from lakescan.delta.log.segment import list_log
 from lakescan.storage import Storage
-from tests.support.delta_state import newest, state
+from tests.support.delta_state import newest_version, state
 
 WIDE = 2**40
 FEATURES = ("deletionVectors", "columnMapping", "typeWidening", "v2Checkpoint", "vacuumProtocolCheck", "rowTracking")
@@ -86,15 +86,15 @@ class Life:
         return str(self.table.properties.get("delta.columnMapping.mode", "none")) != "none"
 
     def recorded(self) -> None:
-        self.models[newest(self.folder)] = deepcopy(self.model)
+        self.models[newest_version(self.folder)] = deepcopy(self.model)
 
     def step(self) -> None:
         """Make a random change, if it is possible, and check the rows."""
         act: Callable[[], object] = self.random.choice(self.actions)
-        before = newest(self.folder)
+        before = newest_version(self.folder)
         self.log.append(act.__name__)
         act()
-        for version in range(before + 1, newest(self.folder) + 1):
+        for version in range(before + 1, newest_version(self.folder) + 1):
             self.models.setdefault(version, None)  # type: ignore[arg-type]
         self.recorded()
         self.check(self.table.to_arrow(), self.model)
@@ -289,7 +289,7 @@ class Life:
 
     def restore(self) -> None:
         version = self.random.choice(self.known())
-        if version == newest(self.folder):
+        if version == newest_version(self.folder):
             return
         self.log.append(str(version))
         self.table.restore(version)

@@ -21,7 +21,7 @@ def text(*lines: Any, version: int = 0) -> LogText:
     return LogText(f"{version:020d}.json", content.encode(), version)
 
 
-def replaced(node: dict[str, Any], member: str, value: Any) -> dict[str, Any]:
+def with_member(node: dict[str, Any], member: str, value: Any) -> dict[str, Any]:
     """Return the node with one member replaced; dots separate the path. `MISSING` removes the member."""
     node = copy.deepcopy(node)
     *path, last = member.split(".")
@@ -48,7 +48,7 @@ def rewrite(file: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
 def change_action(name: str, member: str, value: Any) -> Callable[[list[dict[str, Any]]], None]:
     def change(lines: list[dict[str, Any]]) -> None:
         at = next(i for i, line in enumerate(lines) if name in line)
-        lines[at] = replaced(lines[at], f"{name}.{member}" if member else name, value)
+        lines[at] = with_member(lines[at], f"{name}.{member}" if member else name, value)
 
     return change
 

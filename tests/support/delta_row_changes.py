@@ -17,7 +17,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.tables.row_changes import RemovedFile, RowChanges, RowCounts, RowLevelCommand
 from lakescan.writing.parquet_writer import write_rows
 from lakescan.writing.table_writes import WrittenDeletes
-from tests.support.delta_state import newest
+from tests.support.delta_state import newest_version
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -72,7 +72,7 @@ def update(target: DeltaTarget, where: str, new: pa.Table, **more: Any) -> None:
     )
 
 
-def removed(target: DeltaTarget, where: str) -> list[RemovedFile]:
+def files_to_remove(target: DeltaTarget, where: str) -> list[RemovedFile]:
     """Return the files with matching rows, to be removed whole."""
     paths = dict.fromkeys(found(target, where)["_file"].to_pylist())
     return [RemovedFile(path, {}, 0) for path in paths]
@@ -91,7 +91,7 @@ def _tagged(changes: tuple[tuple[str, pa.Table], ...]) -> Iterator[pa.RecordBatc
 
 def actions(folder: Path, name: str, version: int | None = None) -> list[dict[str, Any]]:
     """Return the actions of a name in a commit, by default the newest."""
-    number = newest(folder) if version is None else version
+    number = newest_version(folder) if version is None else version
     lines = (folder / "_delta_log" / f"{number:020d}.json").read_text().splitlines()
     return [json.loads(line)[name] for line in lines if name in json.loads(line)]
 
@@ -105,6 +105,6 @@ def ids(folder: Path, version: int | None = None) -> list[int]:
 
 def changes(folder: Path) -> list[tuple[str, int]]:
     """Return the kind and the id of each row change of the newest version."""
-    version = newest(folder)
+    version = newest_version(folder)
     read = lakescan.table(folder).changes(start=version - 1, end=version).to_arrow()
     return sorted((row["_change_type"], row["id"]) for row in read.to_pylist())

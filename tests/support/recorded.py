@@ -45,7 +45,7 @@ class Recorded:
 
 
 @contextmanager
-def recorded(status: int = 404) -> Iterator[Recorded]:
+def recording_server(status: int = 404) -> Iterator[Recorded]:
     """Start a server that answers each request with a status."""
 
     class Handler(BaseHTTPRequestHandler):

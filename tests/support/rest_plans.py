@@ -109,7 +109,7 @@ def single_value(value: Any) -> Any:
     return value
 
 
-def paged(tasks: list[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+def in_pages(tasks: list[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
     """Yield the tasks in pages."""
     for start in range(0, len(tasks), size):
         yield tasks[start : start + size]

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from lakescan.iceberg.metadata.pyiceberg_metadata import extend_catalog, metadata_text, metadata_writes
 from lakescan.storage.settings.catalog_properties import storage_properties
-from tests.support.rest_plans import as_answer, paged, scan_tasks
+from tests.support.rest_plans import as_answer, in_pages, scan_tasks
 
 TABLE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
 ENDPOINTS = (
@@ -104,7 +104,7 @@ class RestServer:
         if request.path.endswith("/oauth/tokens"):
             return 200, {"access_token": self.token, "token_type": "bearer", "expires_in": 3600}
         if self.token is not None and request.headers.get("authorization") != f"Bearer {self.token}":
-            return refused(401, RuntimeError("the token has expired"))
+            return error_answer(401, RuntimeError("the token has expired"))
         with self.lock:
             if key in self.keys:
                 return self.keys[key]
@@ -119,13 +119,13 @@ class RestServer:
         try:
             return self._routed(request)
         except (theirs.NoSuchTableError, theirs.NoSuchNamespaceError) as error:
-            return refused(404, error)
+            return error_answer(404, error)
         except (theirs.CommitFailedException, theirs.TableAlreadyExistsError, theirs.NamespaceAlreadyExistsError) as e:
-            return refused(409, e)
+            return error_answer(409, e)
         except (ValueError, NotImplementedError) as error:
-            return refused(400, error)
+            return error_answer(400, error)
         except Exception as error:
-            return refused(500, error)
+            return error_answer(500, error)
 
     def _routed(self, request: Request) -> Answer:
         match (request.method, *request.path.removeprefix("/v1/").split("/")):
@@ -174,7 +174,7 @@ class RestServer:
             case ("POST", "transactions", "commit"):
                 self._commit(request.body["table-changes"])
                 return 204, None
-        return refused(404, ValueError(f"no route {request.what}"))
+        return error_answer(404, ValueError(f"no route {request.what}"))
 
     def loaded(self, name: tuple[str, ...]) -> dict[str, Any]:
         """Return the answer to loading a table."""
@@ -195,7 +195,7 @@ class RestServer:
         else:
             completed = {
                 "status": "completed",
-                "plan-tasks": self._tokens(list(paged(tasks, self.page))),
+                "plan-tasks": self._tokens(list(in_pages(tasks, self.page))),
                 **self.of_plan,
             }
         if not self.looks:
@@ -281,7 +281,7 @@ def names(part: str) -> tuple[str, ...]:
     return tuple(unquote(part).split("\x1f"))
 
 
-def refused(status: int, error: Exception) -> Answer:
+def error_answer(status: int, error: Exception) -> Answer:
     """Return an error answer in the specification's form."""
     return status, {"error": {"message": str(error), "type": type(error).__name__, "code": status}}
 
@@ -315,7 +315,7 @@ def rest_server(folder: Path, properties: Mapping[str, str] = MappingProxyType({
                 self.close_connection = True
                 self.connection.close()
                 return
-            self._send(*refused(fault.status, RuntimeError("as the test says")), fault.headers)
+            self._send(*error_answer(fault.status, RuntimeError("as the test says")), fault.headers)
 
         def _send(self, status: int, found: Any, headers: dict[str, str]) -> None:
             data = b"" if found is None else json.dumps(found).encode()

@@ -24,7 +24,7 @@ MERGE_ON_READ = {f"write.{each}.mode": "merge-on-read" for each in RowLevelComma
 COPY_ON_WRITE = "copy-on-write"
 
 
-def planned(target: Any, paths: Sequence[str]) -> FileTable:
+def planned_files(target: Any, paths: Sequence[str]) -> FileTable:
     """Return these data files of the base, with their deletes."""
     table = target.scan.plan().table
     numbers = pa.array([table.files["path"].to_pylist().index(path) for path in paths], pa.int64())
@@ -40,7 +40,7 @@ def positions_of(where: str, branch: str) -> dict[str, list[int]]:
     return found
 
 
-def changing(
+def begin_change(
     statement: str,
     where: str | None,
     new: Sequence[Row] = (),
@@ -62,31 +62,31 @@ def changing(
     is_rewriting = target.mode_of(kind) is RowLevelOperationMode.COPY_ON_WRITE
     whole = [path for path in found if is_rewriting or (removes_whole and len(found[path]) == len(live[path]))]
     others = [path for path in found if path not in whole]
-    copied = copies(where, whole, parsed.branch) if is_rewriting and where is not None else []
+    copied = remaining_rows(where, whole, parsed.branch) if is_rewriting and where is not None else []
     deletes: Sequence[WrittenDeletes] = ()
     if others:
         bitmaps = [BitMap64(found[path]) for path in others]
-        deletes = target.delete_writer("deletes").write(planned(target, others), bitmaps)
+        deletes = target.delete_writer("deletes").write(planned_files(target, others), bitmaps)
     written = write_rows(target.writes, rows(*copied, *new).to_batches(), "rows") if copied or new else []
     predicate = None if (read or where) is None else parse_filter(read or where or "")
     changes = RowChanges(kind, predicate, [RemovedFile(path, {}, 0) for path in whole], deletes, written)
     return lambda: target.change(changes)
 
 
-def copies(where: str, paths: Sequence[str], branch: str) -> list[Row]:
+def remaining_rows(where: str, paths: Sequence[str], branch: str) -> list[Row]:
     """Return the rows of data files that do not match."""
     scan = lakescan.table(NAME, branch=branch).scan().where(f"NOT ({where})").select("id", "part", "_file")
     return [(row["id"], row["part"]) for row in scan.to_arrow().to_pylist() if row["_file"] in paths]
 
 
 def change(statement: str, where: str | None, new: Sequence[Row] = (), **options: Any) -> None:
-    """Run a statement; see `changing`."""
-    changing(statement, where, new, **options)()
+    """Run a statement; see `begin_change`."""
+    begin_change(statement, where, new, **options)()
 
 
 def upgrade() -> None:
     """Raise the table's format version to 3, in its metadata file."""
-    path = Path(row_deltas.opened()[0].metadata_location.removeprefix("file://"))
+    path = Path(row_deltas.open_table()[0].metadata_location.removeprefix("file://"))
     document = json.loads(path.read_text())
     document |= {"format-version": 3, "next-row-id": 1000}
     path.write_text(json.dumps(document))

@@ -34,21 +34,21 @@ from lakescan.storage import Storage
 STORAGE = Storage()
 
 
-def opened() -> tuple[Any, IcebergTable]:
+def open_table() -> tuple[Any, IcebergTable]:
     """Return the table `local.db.t` as opened by pyiceberg and by lakescan."""
     given = connection("local").load_table(("db", "t"))
     return given, IcebergTable.open(given.metadata_location, STORAGE)
 
 
-def base(branch: str = "main") -> CommitBase:
+def commit_base(branch: str = "main") -> CommitBase:
     """Return the base that a commit to the table would have now."""
-    given, table = opened()
+    given, table = open_table()
     return CommitBase(table.metadata, given.metadata, branch)
 
 
-def head() -> IcebergSnapshot:
+def head_snapshot() -> IcebergSnapshot:
     """Return the newest snapshot of the main branch."""
-    newest = base().head
+    newest = commit_base().head
     assert newest is not None
     return newest
 
@@ -98,9 +98,9 @@ def equality_deletes(ids: Sequence[int], part: str | None = None) -> list[Delete
     return [write_equality_deletes(_new("parquet"), keys, {"id": 1}, **partition)]
 
 
-def added(files: Sequence[DeleteFile], spec_id: int = 0) -> dict[int, pa.Table]:
+def added_deletes(files: Sequence[DeleteFile], spec_id: int = 0) -> dict[int, pa.Table]:
     """Return delete files in the form of the member `added_deletes` of file changes."""
-    partition = base().writer(spec_id).partition
+    partition = commit_base().writer(spec_id).partition
     values = {
         "content": [each.content for each in files],
         "file_path": [each.path for each in files],
@@ -134,30 +134,30 @@ def _partition(path: str) -> dict[str, Any]:
 
 
 def _new(ending: str) -> str:
-    return f"{base().metadata.location}/data/{uuid4()}.{ending}"
+    return f"{commit_base().metadata.location}/data/{uuid4()}.{ending}"
 
 
 def commit(branch: str = "main") -> IcebergCommit:
     """Return a commit based on the current table."""
-    given, table = opened()
+    given, table = open_table()
     return IcebergCommit(given, IcebergWrites(given.metadata, STORAGE, WriteOptions()), table, branch)
 
 
 def by_position(where: str) -> list[DeleteFile]:
     """Write deletes of the matching rows by position: vectors from version 3 on, otherwise position delete files."""
-    return vectors(where) if base().format_version > 2 else position_deletes(where)
+    return vectors(where) if commit_base().format_version > 2 else position_deletes(where)
 
 
 def publish(operation: str, changes: SnapshotChanges) -> None:
     """Commit file changes unchanged, under the name of an operation."""
-    given, _ = opened()
-    producer = SnapshotProducer(base(), STORAGE, operation, changes)
+    given, _ = open_table()
+    producer = SnapshotProducer(commit_base(), STORAGE, operation, changes)
     assert commit_snapshot(given, producer, set(producer.base.metadata.snapshots), STORAGE) is None
 
 
 def record(change: Callable[[dict[str, str]], object]) -> None:
     """Change the summary of the newest snapshot, in the table's metadata file."""
-    path = Path(opened()[0].metadata_location.removeprefix("file://"))
+    path = Path(open_table()[0].metadata_location.removeprefix("file://"))
     document = json.loads(path.read_text())
     change(document["snapshots"][-1]["summary"])
     path.write_text(json.dumps(document))

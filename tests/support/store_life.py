@@ -17,7 +17,7 @@ NAMES = ["a b", "p%20c", "100%", "ü", "plus+", "hash#x", "q?x", "10:30", "sl/as
 WRITERS, EACH = 4, 3
 
 
-def made(format: str, root: str, options: Mapping[str, Any], folder: Path) -> Callable[[], lakescan.Table]:
+def make_table(format: str, root: str, options: Mapping[str, Any], folder: Path) -> Callable[[], lakescan.Table]:
     """Make a table partitioned by `part`; return a function that opens it, by its path or by name in a SQL catalog."""
     rows = pa.schema([("id", pa.int64()), ("part", pa.string())]).empty_table()
     if format == "delta":
@@ -35,7 +35,7 @@ def ids(table: lakescan.Table) -> list[int]:
     return sorted(table.scan().to_arrow()["id"].to_pylist())
 
 
-def lived(now: Callable[[], lakescan.Table], storage: Storage, folder: str, read: Callable[[], list[int]]) -> None:
+def run_life(now: Callable[[], lakescan.Table], storage: Storage, folder: str, read: Callable[[], list[int]]) -> None:
     """Run the life; `folder` is the table's folder, `read` reads the ids with another engine."""
     named = pa.table({"id": range(len(NAMES)), "part": NAMES})
     now().append(named)

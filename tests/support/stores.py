@@ -14,7 +14,7 @@ import pytest
 STORES = Path(os.environ.get("LAKESCAN_STORES") or Path(__file__).parents[2] / "build" / "stores")
 
 
-def needed(*paths: Path | str) -> None:
+def skip_without(*paths: Path | str) -> None:
     """Skip the tests if a file or a program is missing."""
     for each in paths:
         if not (each.exists() if isinstance(each, Path) else shutil.which(each)):

@@ -25,7 +25,7 @@ Row = tuple[Any, ...]
 
 
 @cache
-def data(name: str) -> Tpc:
+def benchmark_data(name: str) -> Tpc:
     """Return the rows and queries of a benchmark; skip the test if its generator cannot be installed."""
     try:
         return tpc(name, SCALES[name])
@@ -34,14 +34,14 @@ def data(name: str) -> Tpc:
 
 
 @cache
-def tables(folder: Path, name: str, format_name: str) -> str:
+def make_tables(folder: Path, name: str, format_name: str) -> str:
     """Make the tables of a benchmark in a catalog in a folder; return their namespace."""
     catalog = lakescan.catalog(CATALOG, warehouse=str(folder))
-    return f"{CATALOG}.{write_tables(data(name), format_name, catalog, LAYOUTS[name, format_name])}"
+    return f"{CATALOG}.{write_tables(benchmark_data(name), format_name, catalog, LAYOUTS[name, format_name])}"
 
 
 @contextmanager
-def using(namespace: str) -> Iterator[None]:
+def using_namespace(namespace: str) -> Iterator[None]:
     """Resolve short names of in-process SQL in a namespace."""
     token = _CURRENT.set(tuple(namespace.split(".")))
     try:

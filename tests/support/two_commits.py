@@ -10,7 +10,7 @@ import pyarrow as pa
 import lakescan
 
 
-def saved(rows: pa.Table, location: Path | str, **options: Any) -> lakescan.WriteResult:
+def save_in_two_commits(rows: pa.Table, location: Path | str, **options: Any) -> lakescan.WriteResult:
     """Save rows; a new table is version 0 without rows, and version 1 with them."""
     if not (Path(location) / "_delta_log").exists():
         lakescan.save(rows.slice(0, 0), location, **options)

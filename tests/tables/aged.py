@@ -9,14 +9,14 @@ from pathlib import Path
 LONG_AGO = datetime.now(UTC) - timedelta(days=400)
 
 
-def age(folder: Path) -> None:
+def make_old(folder: Path) -> None:
     """Make all files under a folder a year old."""
     for file in folder.rglob("*"):
         if file.is_file():
             os.utime(file, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
 
 
-def stray(*files: Path) -> None:
+def write_stray_files(*files: Path) -> None:
     """Write old files that no table references."""
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)

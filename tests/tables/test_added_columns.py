@@ -129,7 +129,7 @@ def _resolved(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def test_rows_of_others_go_before_it_and_other_columns_of_others_are_a_conflict(
+def test_concurrent_rows_are_kept_and_other_concurrent_columns_conflict(
     table: lakescan.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(monkeypatch, lambda: now().append(pa.table({"id": [7], "s": ["other"]})))
@@ -142,7 +142,7 @@ def test_rows_of_others_go_before_it_and_other_columns_of_others_are_a_conflict(
     assert now().count() == 5
 
 
-def test_iceberg_takes_a_column_that_another_writer_added_just_so(
+def test_iceberg_accepts_an_identical_concurrently_added_column(
     table: lakescan.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if now().scan().spec.table.name != "iceberg":

@@ -78,7 +78,9 @@ def commits() -> int:
     ("format", "name"),
     [(each, name) for name, (of, _) in CHANGES.items() for each in ("iceberg", "delta") if of in ("both", each)],
 )
-def test_one_call_that_fails(format: str, name: str, works: bool, tmp_path: Path) -> None:
+def test_one_failing_call_leaves_the_table_unchanged_or_altered(
+    format: str, name: str, works: bool, tmp_path: Path
+) -> None:
     def act() -> None:
         CHANGES[name][1](now().alter()).commit()
 
@@ -138,7 +140,7 @@ def lost(owner: Any, name: str, meanwhile: Callable[[], object]) -> Any:
     ],
     ids=["added, dropped", "added, renamed", "renamed there and back", "set, set otherwise", "unset, set"],
 )
-def test_a_change_whose_answer_is_lost_is_found_behind_those_of_others(
+def test_a_change_with_a_lost_answer_is_found_after_concurrent_commits(
     format: str, mine: Change, theirs: Change, tmp_path: Path
 ) -> None:
     from pyiceberg.catalog.sql import SqlCatalog

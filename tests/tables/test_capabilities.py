@@ -40,7 +40,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda each: each.__name__)
-def test_a_format_has_a_capability_or_says_what_to_do_instead(target: Target, capability: Any) -> None:
+def test_a_format_has_a_capability_or_names_an_alternative(target: Target, capability: Any) -> None:
     if find_capability(target, capability) is not None:
         assert require(target, capability) is target
         assert target.refusal(capability, "") is None
@@ -78,7 +78,7 @@ def test_a_format_that_only_appends_needs_nothing_else(target: Target) -> None:
 
 
 @pytest.mark.parametrize("format", sorted(FORMATS))
-def test_another_process_commits_by_the_name(format: str, tmp_path: Path) -> None:
+def test_another_process_can_commit_by_name(format: str, tmp_path: Path) -> None:
     lakescan.catalog("able", warehouse=str(tmp_path)).create_namespace("db")
     chosen, committer = FORMATS[format], CatalogCommitter(Identifier("able", ("db",), "t"))
     definition = TableDefinition(assign_ids(chosen.columns(ROWS.schema, {})))

@@ -39,7 +39,7 @@ def test_files_with_deletes_are_rewritten_by_default(table: str) -> None:
 
 
 @pytest.mark.parametrize(("ratio", "rewritten"), [(0.3, ["a"]), (0.1, ["a", "b"]), (0.5, [])])
-def test_files_are_rewritten_from_a_share_of_deleted_rows_on(table: str, ratio: float, rewritten: list[str]) -> None:
+def test_files_are_rewritten_above_a_share_of_deleted_rows(table: str, ratio: float, rewritten: list[str]) -> None:
     now().delete("id in (1, 2, 3, 11)")  # 30% of a, 10% of b
     before = pairs()
     assert now().compact(delete_ratio_threshold=ratio).removed_files == len(rewritten)
@@ -47,14 +47,14 @@ def test_files_are_rewritten_from_a_share_of_deleted_rows_on(table: str, ratio: 
     assert pairs() == before
 
 
-def test_files_are_rewritten_from_a_number_of_deletes_on(table: str) -> None:
+def test_files_are_rewritten_above_a_number_of_deletes(table: str) -> None:
     now().delete("id = 1")
     assert not now().compact(delete_file_threshold=2).removed_files
     assert with_deletes() == 1
     assert now().compact(delete_file_threshold=1).removed_files == 1
 
 
-def test_a_share_of_deleted_rows_counts_beside_a_number_of_deletes(table: str) -> None:
+def test_a_share_of_deleted_rows_applies_in_addition_to_a_number_of_deletes(table: str) -> None:
     now().delete("id in (1, 2, 3)")
     assert now().compact(delete_file_threshold=100).removed_files == 1
 
@@ -68,7 +68,7 @@ def test_purge_rewrites_files_with_deletes_and_no_others(table: str) -> None:
 
 
 @pytest.mark.parametrize(("options", "removed"), [({}, 3), ({"min_input_files": 4}, 0), ({"min-input-files": "3"}, 3)])
-def test_files_are_merged_if_they_are_enough(made: Make, options: Any, removed: int) -> None:
+def test_files_are_merged_if_there_are_enough(made: Make, options: Any, removed: int) -> None:
     made()
     for n in range(3):
         now().append(rows((n, "a")))
@@ -89,13 +89,13 @@ def test_sizes_decide_which_files_are_rewritten(made: Make) -> None:
     assert len(pairs()) == 3 + 20_000 - 10
 
 
-def test_all_files_are_rewritten_if_that_is_asked_for(table: str) -> None:
+def test_all_files_are_rewritten_on_request(table: str) -> None:
     assert now().compact().removed_files == 0
     assert now().compact(rewrite_all=True).removed_files == 2
     assert now().compact(rewrite_all=True, where="part = 'a'").removed_files == 1
 
 
-def test_a_group_has_no_more_bytes_than_asked_for(made: Make) -> None:
+def test_a_group_has_at_most_the_requested_bytes(made: Make) -> None:
     made()
     for n in range(4):
         now().append(rows((n, "a")))

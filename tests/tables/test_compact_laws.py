@@ -252,7 +252,9 @@ def delete_files() -> int:
 
 
 @pytest.mark.parametrize("options", [{}, {"where": "part = 'a'"}, {"partial_progress_enabled": True}])
-def test_deletes_of_rewritten_files_alone_go_with_them(options: dict[str, Any], local: lakescan.Catalog) -> None:
+def test_deletes_of_only_rewritten_files_are_removed_with_them(
+    options: dict[str, Any], local: lakescan.Catalog
+) -> None:
     make("iceberg, a delete file for each partition", local)
     now().delete("id in (0, 2, 8, 16)")  # one delete file for three files of a
     now().delete("id = 1")
@@ -273,18 +275,20 @@ def test_a_delete_stays_as_long_as_a_file_needs_it(local: lakescan.Catalog) -> N
     assert pairs() == expected
 
 
-def test_equality_deletes_go_with_the_last_older_file(local: lakescan.Catalog) -> None:
+def test_equality_deletes_are_removed_with_the_last_older_file(local: lakescan.Catalog) -> None:
     maker("iceberg", local)()
     now().append(rows((1, "a"), (2, "a")))
     now().append(rows((3, "b")))
-    row_deltas.publish("delete", SnapshotChanges(added_deletes=row_deltas.added(row_deltas.equality_deletes([2], "a"))))
+    row_deltas.publish(
+        "delete", SnapshotChanges(added_deletes=row_deltas.added_deletes(row_deltas.equality_deletes([2], "a")))
+    )
     assert delete_files() == 1
     assert now().compact().removed_files == 1
     assert delete_files() == 0
     assert pairs() == [(1, "a"), (3, "b")]
 
 
-def test_deletes_that_applied_to_nothing_are_removed_if_that_is_asked_for(local: lakescan.Catalog) -> None:
+def test_dangling_deletes_are_removed_on_request(local: lakescan.Catalog) -> None:
     make("iceberg, a delete file for each partition", local)
     now().delete("id in (0, 8)")
     files = now().scan().where("part = 'a'").plan().files["path"].combine_chunks()
@@ -304,24 +308,24 @@ def sequence_numbers() -> set[int]:
 
 
 @pytest.mark.parametrize(("given", "old"), [(None, False), (True, True), (False, False)])
-def test_new_files_have_the_starting_sequence_number_if_asked_for(
+def test_new_files_have_the_starting_sequence_number_on_request(
     given: bool | None, old: bool, local: lakescan.Catalog
 ) -> None:
     make("iceberg, vectors", local)
-    start = row_deltas.head().sequence_number
+    start = row_deltas.head_snapshot().sequence_number
     options = {} if given is None else {"use_starting_sequence_number": given}
     now().compact(**options)
     assert sequence_numbers() == {start if old else start + 1}
 
 
 @pytest.mark.parametrize("given", [None, True, False])
-def test_equality_deletes_of_others_apply_or_conflict(given: bool | None, local: lakescan.Catalog) -> None:
+def test_concurrent_equality_deletes_apply_or_conflict(given: bool | None, local: lakescan.Catalog) -> None:
     make("iceberg, vectors", local)
     values = {} if given is None else {"use-starting-sequence-number": given}
     options = CompactOptions.parse(values)
     target = begun(options)
     commit = row_deltas.commit()
-    added = row_deltas.added(row_deltas.equality_deletes([2], "a"))
+    added = row_deltas.added_deletes(row_deltas.equality_deletes([2], "a"))
     commit.row_delta(SnapshotChanges(added_deletes=added), Validation.create(commit.base))
     if given is False:
         with pytest.raises(lakescan.CommitConflict):

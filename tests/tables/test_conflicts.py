@@ -28,7 +28,7 @@ def target_of(table: lakescan.Table) -> Any:
     return table._target(NO_OPTIONS)
 
 
-def test_a_delta_overwrite_begins_again_from_what_another_writer_left(local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_a_delta_overwrite_restarts_from_the_concurrent_commit(local: lakescan.Catalog, tmp_path: Path) -> None:
     local.create_table("db.t", "id BIGINT, part STRING", format="delta").append(rows(A, B))
     before = target_of(now())
     now().append(rows((3, "a"), (4, "b")))
@@ -37,7 +37,7 @@ def test_a_delta_overwrite_begins_again_from_what_another_writer_left(local: lak
     assert data_files(tmp_path) == 4  # two appends, the new rows, the rows that stay; no uncommitted rows
 
 
-def test_an_iceberg_overwrite_of_rows_that_another_writer_added_to_is_a_conflict(local, tmp_path: Path) -> None:
+def test_an_iceberg_overwrite_conflicts_with_concurrently_added_matching_rows(local, tmp_path: Path) -> None:
     local.create_table("db.t", "id BIGINT, part STRING").append(rows(A, B))
     before = target_of(now())
     now().append(rows((3, "a")))
@@ -48,7 +48,7 @@ def test_an_iceberg_overwrite_of_rows_that_another_writer_added_to_is_a_conflict
     assert data_files(tmp_path) == files
 
 
-def test_appends_go_on_from_what_others_committed(made: Make) -> None:
+def test_appends_are_rebased_onto_concurrent_commits(made: Make) -> None:
     made()
     before = target_of(now())
     now().append(rows(A))
@@ -56,7 +56,7 @@ def test_appends_go_on_from_what_others_committed(made: Make) -> None:
     assert pairs() == [A, B]
 
 
-def test_a_commit_whose_end_is_not_known_leaves_its_files(made: Make, monkeypatch, tmp_path: Path) -> None:
+def test_a_commit_with_an_unknown_outcome_keeps_its_files(made: Make, monkeypatch, tmp_path: Path) -> None:
     """The commit was made and the answer was lost: the rows exist and stay readable."""
     made()
     target = target_of(now())
@@ -73,7 +73,7 @@ def test_a_commit_whose_end_is_not_known_leaves_its_files(made: Make, monkeypatc
     assert pairs() == [A]
 
 
-def test_files_that_the_table_names_are_not_removed_even_after_a_conflict(made: Make, monkeypatch) -> None:
+def test_referenced_files_are_not_removed_even_after_a_conflict(made: Make, monkeypatch) -> None:
     """A catalog may report a failure for a commit that it made."""
     made()
     target = target_of(now())
@@ -90,7 +90,7 @@ def test_files_that_the_table_names_are_not_removed_even_after_a_conflict(made: 
     assert pairs() == [A]
 
 
-def test_an_append_that_was_made_though_its_answer_was_lost_is_not_made_again(local, monkeypatch) -> None:
+def test_an_append_with_a_lost_answer_is_not_repeated(local, monkeypatch) -> None:
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import CommitFailedException
 
@@ -106,7 +106,7 @@ def test_an_append_that_was_made_though_its_answer_was_lost_is_not_made_again(lo
     assert (pairs(), len(calls)) == ([A], 1)
 
 
-def test_an_overwrite_goes_on_where_others_changed_other_rows(made: Make, tmp_path: Path) -> None:
+def test_an_overwrite_is_rebased_onto_changes_of_other_rows(made: Make, tmp_path: Path) -> None:
     made().append(rows(A, B))
     before = target_of(now())
     now().append(rows((3, "b")))
@@ -174,7 +174,7 @@ def test_the_first_rows_of_a_table_may_be_those_of_a_branch(local: lakescan.Cata
 
 @pytest.mark.parametrize("options", [{}, {"overwrite_mode": "dynamic"}, {"where": "id < 9"}], ids=str)
 @pytest.mark.parametrize("change", ["columns", "partitions", "constraint", "property"])
-def test_a_delta_overwrite_does_not_begin_again_by_other_rules(
+def test_a_delta_overwrite_is_not_restarted_under_changed_rules(
     local, tmp_path: Path, options: dict[str, Any], change: str
 ) -> None:
     """Its rows were written and checked for the columns and constraints that the table had before."""

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 import lakescan
-from tests.support.delta_state import newest, state
+from tests.support.delta_state import newest_version, state
 
 NESTED = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
 ROWS = pa.table(
@@ -45,7 +45,7 @@ def test_a_folder_becomes_a_table_and_its_files_stay(tmp_path: Path) -> None:
     assert sorted(table.to_arrow()["id"].to_pylist()) == [2, 2, 3, 3]
 
 
-def test_statistics_are_those_of_the_footers(tmp_path: Path) -> None:
+def test_statistics_are_read_from_the_footers(tmp_path: Path) -> None:
     pq.write_table(ROWS, tmp_path / "one.parquet")
     lakescan.convert_to_delta(tmp_path)
     (file,) = state(tmp_path)[2]
@@ -96,7 +96,7 @@ def test_folders_are_partitions(tmp_path: Path) -> None:
     assert table.scan().where("p is null").count() == 2
 
 
-def test_columns_are_those_of_all_files(tmp_path: Path) -> None:
+def test_the_table_has_the_columns_of_all_files(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1], "s": pa.array([{"x": 1}])}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"b": ["new"], "s": pa.array([{"y": "z"}])}), tmp_path / "2.parquet")
     table = lakescan.convert_to_delta(tmp_path)
@@ -116,7 +116,7 @@ def test_columns_are_those_of_all_files(tmp_path: Path) -> None:
         ({"b": pa.array([1], pa.time64("us"))}, lakescan.UnsupportedFeature, "time"),
     ],
 )
-def test_what_a_delta_table_cannot_have_is_refused(
+def test_types_that_delta_lacks_are_refused(
     tmp_path: Path, columns: dict[str, Any], error: type[Exception], part: str
 ) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "1.parquet")
@@ -126,11 +126,11 @@ def test_what_a_delta_table_cannot_have_is_refused(
     assert not (tmp_path / "_delta_log").exists()
 
 
-def test_a_table_is_opened_as_it_is(tmp_path: Path) -> None:
+def test_an_existing_table_is_opened_unchanged(tmp_path: Path) -> None:
     pq.write_table(ROWS, tmp_path / "1.parquet")
     lakescan.convert_to_delta(tmp_path, properties={"owner": "me"}, comment="rows").append(ROWS)
     assert lakescan.convert_to_delta(tmp_path).version == 1
-    assert newest(tmp_path) == 1
+    assert newest_version(tmp_path) == 1
     assert state(tmp_path)[1].description == "rows"
     info = json.loads((tmp_path / "_delta_log" / f"{0:020d}.json").read_text().splitlines()[0])["commitInfo"]
     assert (info["operation"], info["operationMetrics"]) == ("CONVERT", {"numConvertedFiles": "1"})
@@ -148,7 +148,7 @@ def test_a_folder_without_files_is_refused(tmp_path: Path) -> None:
         lakescan.convert_to_delta(tmp_path)
 
 
-def test_what_is_no_parquet_file_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_not_parquet_are_refused(tmp_path: Path) -> None:
     pq.write_table(ROWS, tmp_path / "1.parquet")
     (tmp_path / "2.csv").write_text("a,b\n1,2\n")
     with pytest.raises(lakescan.CorruptData, match=r"2\.csv"):
@@ -156,7 +156,7 @@ def test_what_is_no_parquet_file_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "_delta_log").exists()
 
 
-def test_rows_get_ids(tmp_path: Path) -> None:
+def test_converted_rows_get_row_ids(tmp_path: Path) -> None:
     pq.write_table(ROWS, tmp_path / "1.parquet")
     table = lakescan.convert_to_delta(tmp_path, properties={"delta.enableRowTracking": True})
     assert sorted(table.scan().select("_row_id").to_arrow()["_row_id"].to_pylist()) == [0, 1, 2]

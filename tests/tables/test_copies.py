@@ -81,7 +81,7 @@ CLEANING: dict[str, Callable[[str], Any]] = {
 @pytest.mark.parametrize("cleaning", CLEANING)
 @pytest.mark.parametrize("cleaned", [0, 1])
 @pytest.mark.parametrize("made", [copied, registered])
-def test_clean_up_of_one_copy_leaves_the_other(
+def test_clean_up_of_one_copy_keeps_the_files_of_the_other(
     tmp_path: Path, both: tuple[str, str], made: Callable[[Path], None], cleaned: int, cleaning: str
 ) -> None:
     made(tmp_path)
@@ -97,7 +97,7 @@ def test_clean_up_of_one_copy_leaves_the_other(
 
 
 @pytest.mark.filterwarnings("ignore:.*copy of the table")
-def test_clean_up_of_a_copy_leaves_an_original_that_nobody_wrote_since(tmp_path: Path, both: tuple[str, str]) -> None:
+def test_clean_up_of_a_copy_keeps_the_files_of_an_unchanged_original(tmp_path: Path, both: tuple[str, str]) -> None:
     copied(tmp_path)
     for number in range(3):
         lakescan.table(both[1]).append(rows(number))
@@ -107,7 +107,7 @@ def test_clean_up_of_a_copy_leaves_an_original_that_nobody_wrote_since(tmp_path:
         assert ids(both[0]) == [1, 3]
 
 
-def test_metadata_of_earlier_states_is_no_copy(tmp_path: Path, both: tuple[str, str]) -> None:
+def test_metadata_of_earlier_states_does_not_count_as_a_copy(tmp_path: Path, both: tuple[str, str]) -> None:
     """It is an orphan once the metadata log no longer lists it, and keeps no files."""
     lakescan.table(both[0]).alter().set_properties({"write.metadata.previous-versions-max": "2"}).commit()
     for number in range(6):
@@ -127,7 +127,7 @@ def created_there(folder: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.*copy of the table")
 @pytest.mark.parametrize("moment", ["_uuid_of", "reachable_files"])
 @pytest.mark.parametrize("made", [registered, created_there])
-def test_files_stay_of_a_table_that_replaces_its_metadata_while_that_is_read(
+def test_files_of_a_table_that_replaces_its_metadata_during_the_read_stay(
     tmp_path: Path,
     both: tuple[str, str],
     made: Callable[[Path], None],
@@ -178,7 +178,7 @@ def test_metadata_that_names_missing_files_stops_the_clean_up(tmp_path: Path, bo
 
 @pytest.mark.filterwarnings("ignore:.*copy of the table")
 @pytest.mark.parametrize("is_old", [False, True])
-def test_a_log_line_asks_for_the_removal_only_of_metadata_that_is_older_than_a_day(
+def test_the_log_suggests_removing_only_metadata_older_than_a_day(
     tmp_path: Path, both: tuple[str, str], is_old: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Younger metadata may belong to a commit in progress."""
@@ -247,7 +247,7 @@ def test_registering_and_writing_a_copy_warns(tmp_path: Path, both: tuple[str, s
         lakescan.table(both[1]).append(rows(9))
 
 
-def test_a_table_at_a_new_location_is_no_copy(tmp_path: Path, both: tuple[str, str]) -> None:
+def test_a_table_at_a_new_location_is_not_a_copy(tmp_path: Path, both: tuple[str, str]) -> None:
     lakescan.table(both[0]).alter().set_location(str(tmp_path / "elsewhere")).commit()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

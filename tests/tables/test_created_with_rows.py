@@ -66,7 +66,7 @@ def calls_of(kind: str) -> list[tuple[Any, str]]:
 
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize("replace", [False, True])
-def test_a_table_has_its_rows_from_its_first_commit_on(kind: str, replace: bool, local: lakescan.Catalog) -> None:
+def test_a_table_has_its_rows_from_its_first_commit(kind: str, replace: bool, local: lakescan.Catalog) -> None:
     if replace:
         create(local, kind, OLD)
     assert create(local, kind, replace=replace).rows == 3
@@ -131,7 +131,7 @@ def test_nobody_sees_a_table_without_its_rows(kind: str, local: lakescan.Catalog
 
 @pytest.mark.parametrize("kind", ["iceberg", "iceberg version 3", "delta"])
 @pytest.mark.parametrize("replace", [False, True])
-def test_all_or_nothing_wherever_a_call_fails(kind: str, replace: bool) -> None:
+def test_creation_is_all_or_nothing_wherever_a_call_fails(kind: str, replace: bool) -> None:
     @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.sampled_from(calls_of(kind)), st.integers(1, 6), st.sampled_from(errors()), st.booleans())
     def check(call: tuple[Any, str], number: int, error: Exception, after: bool) -> None:
@@ -160,7 +160,7 @@ def test_all_or_nothing_wherever_a_call_fails(kind: str, replace: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
-def test_an_answer_that_is_lost_for_good_leaves_all_files(kind: str, local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_a_permanently_lost_answer_keeps_all_files(kind: str, local: lakescan.Catalog, tmp_path: Path) -> None:
     from pyiceberg.catalog.sql import SqlCatalog
 
     owner, name = (put, "put_if_absent") if kind == "delta" else (SqlCatalog, "register_table")
@@ -204,7 +204,7 @@ def test_of_two_creations_the_later_fails_and_leaves_no_files(
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
-def test_a_replacement_conflicts_with_rows_that_others_add_meanwhile(kind: str, local: lakescan.Catalog) -> None:
+def test_a_replacement_conflicts_with_concurrently_added_rows(kind: str, local: lakescan.Catalog) -> None:
     create(local, kind, OLD)
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -235,7 +235,7 @@ def test_a_replacement_sets_the_order_of_new_files(local: lakescan.Catalog) -> N
     assert local.load_table("db.t").sort_order == "unsorted"
 
 
-def test_options_of_branches_are_for_tables_that_are_there(local: lakescan.Catalog) -> None:
+def test_branch_options_need_an_existing_table(local: lakescan.Catalog) -> None:
     with pytest.raises(lakescan.InvalidOption, match="first rows in the branch main"):
         local.create_with("db.t", TableDefinition(()), NEW, options={"branch": "audit"})
     assert not local.table_exists("db.t")
@@ -276,7 +276,7 @@ def test_a_save_makes_a_delta_table_in_a_folder_with_its_rows_or_none(tmp_path: 
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_a_table_that_another_makes_at_the_same_time_gets_the_rows_too(
+def test_a_concurrently_created_table_gets_the_rows(
     local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
     from lakescan.tables import write_rows as new_tables

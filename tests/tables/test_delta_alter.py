@@ -21,15 +21,15 @@ from lakescan.delta.commit import commit_file as put
 from lakescan.delta.target import DeltaTarget
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from tests.support.delta_state import newest, state
-from tests.support.two_commits import saved
+from tests.support.delta_state import newest_version, state
+from tests.support.two_commits import save_in_two_commits
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int32()), "text": ["a", "b"]})
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    saved(ROWS, tmp_path / "t", format="delta")
+    save_in_two_commits(ROWS, tmp_path / "t", format="delta")
     return tmp_path / "t"
 
 
@@ -41,7 +41,7 @@ def add(name: str) -> AddColumn:
     return AddColumn((), t.Field(0, name, t.INT))
 
 
-def test_a_change_goes_onto_rows_that_others_append(folder: Path) -> None:
+def test_a_change_is_rebased_onto_concurrent_appends(folder: Path) -> None:
     target = opened(folder)
     lakescan.table(folder).append(ROWS)
     target.alter([add("n")])
@@ -49,7 +49,7 @@ def test_a_change_goes_onto_rows_that_others_append(folder: Path) -> None:
     assert lakescan.table(folder).count() == 4
 
 
-def test_changes_of_others_are_kept(folder: Path) -> None:
+def test_concurrent_changes_are_kept(folder: Path) -> None:
     target = opened(folder)
     lakescan.table(folder).alter().add_column("m", "INT").set_properties({"owner": "a"}).commit()
     target.alter([add("n")])
@@ -57,14 +57,14 @@ def test_changes_of_others_are_kept(folder: Path) -> None:
     assert lakescan.table(folder).properties == {"owner": "a"}
 
 
-def test_a_change_that_others_made_is_refused_as_it_would_be_then(folder: Path) -> None:
+def test_a_concurrently_made_change_is_refused_as_a_repetition(folder: Path) -> None:
     target = opened(folder)
     lakescan.table(folder).alter().add_column("n", "STRING").commit()
     with pytest.raises(lakescan.InvalidOption, match="has a column n already"):
         target.alter([add("n")])
 
 
-def test_rows_that_others_append_are_checked_too(folder: Path) -> None:
+def test_concurrently_appended_rows_are_checked(folder: Path) -> None:
     target = opened(folder)
     _ = target.version
     lakescan.table(folder).append(pa.table({"id": pa.array([-1], pa.int32()), "text": [None]}, ROWS.schema))
@@ -76,7 +76,7 @@ def test_rows_that_others_append_are_checked_too(folder: Path) -> None:
     target.alter([AddConstraint("c", "id > 0"), ChangeColumn(("text",), required=True)])
 
 
-def test_files_that_others_add_or_compact_get_row_ids_too(folder: Path) -> None:
+def test_concurrently_added_files_get_row_ids(folder: Path) -> None:
     target = opened(folder)
     lakescan.table(folder).append(ROWS)
     lakescan.table(folder).compact(min_input_files=1, rewrite_all=True)
@@ -85,16 +85,18 @@ def test_files_that_others_add_or_compact_get_row_ids_too(folder: Path) -> None:
     assert sorted(found) == [0, 1, 2, 3]
 
 
-def test_a_table_that_was_made_again_is_not_changed(folder: Path) -> None:
+def test_a_recreated_table_is_not_changed(folder: Path) -> None:
     table = lakescan.table(folder)
-    saved(ROWS.rename_columns(["x", "y"]), folder, format="delta", mode="overwrite", overwrite_schema=True)
+    save_in_two_commits(
+        ROWS.rename_columns(["x", "y"]), folder, format="delta", mode="overwrite", overwrite_schema=True
+    )
     shutil.rmtree(folder)
-    saved(ROWS, folder, format="delta")
+    save_in_two_commits(ROWS, folder, format="delta")
     with pytest.raises(lakescan.CommitConflict):
         table.alter().add_column("n", "INT").commit()
 
 
-def test_appends_and_changes_at_once(folder: Path) -> None:
+def test_concurrent_appends_and_changes_are_all_kept(folder: Path) -> None:
     def append() -> None:
         for _ in range(5):
             lakescan.table(folder).append(ROWS, merge_schema=True)
@@ -154,7 +156,7 @@ STEP = st.one_of(
 def test_changes_and_writes_in_any_order_equal_a_model(steps: list[tuple[str, Any]], at_once: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t"
-        saved(pa.table({"c0": pa.array([], pa.int32())}), path, format="delta")
+        save_in_two_commits(pa.table({"c0": pa.array([], pa.int32())}), path, format="delta")
         table, model, value = lakescan.table(path), Model(), 0
         table.alter().set_properties({"delta.columnMapping.mode": "name", "delta.enableTypeWidening": True}).commit()
         pending = table.alter()
@@ -235,5 +237,5 @@ def test_a_commit_whose_answer_was_lost_is_found(folder: Path, monkeypatch: pyte
     monkeypatch.setattr(put, "put_if_absent", lost)
     changes: list[TableChange] = [add("n")]
     opened(folder).alter(changes)
-    assert newest(folder) == 2
+    assert newest_version(folder) == 2
     assert "n" in state(folder)[1].schema_string

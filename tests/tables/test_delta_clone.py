@@ -11,8 +11,8 @@ import pytest
 import lakescan
 from lakescan.delta.commit import clone as cloned
 from tests.support import own_catalog
-from tests.support.delta_state import newest, state
-from tests.support.two_commits import saved
+from tests.support.delta_state import newest_version, state
+from tests.support.two_commits import save_in_two_commits
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
@@ -26,7 +26,7 @@ def source(tmp_path: Path, request: pytest.FixtureRequest) -> lakescan.Table:
     """Version 1 has 1 to 4, version 2 lacks 1 and 2 (by vectors), version 3 adds 5; its folder has odd letters."""
     folder = tmp_path / "the source, 100%"
     properties = {"delta.enableDeletionVectors": "true", "owner": "me"}
-    saved(rows(1, 2, 3, 4), folder, format="delta", partition_by=request.param, properties=properties)
+    save_in_two_commits(rows(1, 2, 3, 4), folder, format="delta", partition_by=request.param, properties=properties)
     table = lakescan.table(folder)
     table.delete("id < 3")
     table.append(rows(5))
@@ -41,7 +41,7 @@ def files(folder: Path) -> set[str]:
     return {str(file) for file in folder.rglob("*") if file.is_file() and "_delta_log" not in file.parts}
 
 
-def test_a_clone_has_the_rows_and_no_file(source: lakescan.Table, tmp_path: Path) -> None:
+def test_a_clone_has_the_rows_without_copying_files(source: lakescan.Table, tmp_path: Path) -> None:
     result = source.clone(tmp_path / "clone")
     clone = lakescan.table(tmp_path / "clone")
     assert clone.to_arrow().sort_by("id") == source.to_arrow().sort_by("id")
@@ -60,7 +60,7 @@ def test_a_clone_may_be_of_an_earlier_version(
     assert ids(lakescan.table(tmp_path / "clone")) == expected
 
 
-def test_both_tables_go_on_alone(source: lakescan.Table, tmp_path: Path) -> None:
+def test_both_tables_change_independently(source: lakescan.Table, tmp_path: Path) -> None:
     source.clone(tmp_path / "clone")
     clone = lakescan.table(tmp_path / "clone")
     clone.delete("id = 3")
@@ -78,7 +78,7 @@ def test_both_tables_go_on_alone(source: lakescan.Table, tmp_path: Path) -> None
     assert ids(lakescan.table(tmp_path / "clone")) == [3, 4, 5]
 
 
-def test_orphans_of_a_clone_are_its_own_files_alone(source: lakescan.Table, tmp_path: Path) -> None:
+def test_orphans_of_a_clone_are_only_its_own_files(source: lakescan.Table, tmp_path: Path) -> None:
     source.clone(tmp_path / "clone")
     clone = lakescan.table(tmp_path / "clone")
     clone.append(rows(7))
@@ -95,7 +95,7 @@ def test_a_clone_of_a_clone_reads_the_first_ones_files(source: lakescan.Table, t
     assert ids(lakescan.table(tmp_path / "two")) == [3, 4, 5, 7]
 
 
-def test_properties_of_the_clone(source: lakescan.Table, tmp_path: Path) -> None:
+def test_a_clone_can_have_other_properties(source: lakescan.Table, tmp_path: Path) -> None:
     source.clone(tmp_path / "clone", properties={"owner": "you", "delta.enableChangeDataFeed": True})
     clone = lakescan.table(tmp_path / "clone")
     assert (clone.properties["owner"], clone.properties["delta.enableChangeDataFeed"]) == ("you", "true")
@@ -105,7 +105,7 @@ def test_properties_of_the_clone(source: lakescan.Table, tmp_path: Path) -> None
     assert not (tmp_path / "other").exists()
 
 
-def test_rows_of_a_clone_have_ids_of_their_own(source: lakescan.Table, tmp_path: Path) -> None:
+def test_rows_of_a_clone_have_their_own_ids(source: lakescan.Table, tmp_path: Path) -> None:
     source.alter().set_properties({"delta.enableRowTracking": True, "delta.enableInCommitTimestamps": True}).commit()
     source.compact(rewrite_all=True, min_input_files=1)
     source.clone(tmp_path / "clone")
@@ -117,7 +117,7 @@ def test_rows_of_a_clone_have_ids_of_their_own(source: lakescan.Table, tmp_path:
 
 
 def test_clustering_columns_are_cloned(tmp_path: Path) -> None:
-    saved(rows(1), tmp_path / "t", format="delta")
+    save_in_two_commits(rows(1), tmp_path / "t", format="delta")
     table = lakescan.table(tmp_path / "t")
     table.alter().cluster_by("id").commit()
     table.clone(tmp_path / "clone")
@@ -133,12 +133,12 @@ def test_a_folder_with_a_table_is_refused(source: lakescan.Table, tmp_path: Path
 def empty(folder: Path, **properties: str) -> lakescan.Table:
     """Make an empty table that had rows of other columns, partitioned by one of them."""
     other = pa.table({"n": [1.5], "day": ["a"]})
-    saved(other, folder, format="delta", partition_by="day", properties=properties)
+    save_in_two_commits(other, folder, format="delta", partition_by="day", properties=properties)
     lakescan.table(folder).delete("n > 0")
     return lakescan.table(folder)
 
 
-def test_a_clone_takes_the_place_of_a_table_without_rows(source: lakescan.Table, tmp_path: Path) -> None:
+def test_a_clone_can_replace_an_empty_table(source: lakescan.Table, tmp_path: Path) -> None:
     table = empty(tmp_path / "t", owner="you", kept="no")
     identity = state(tmp_path / "t")[1].id
     result = source.clone(tmp_path / "t", replace=True)
@@ -155,14 +155,14 @@ def test_a_clone_takes_the_place_of_a_table_without_rows(source: lakescan.Table,
 
 
 def test_a_clone_onto_rows_is_refused_and_changes_nothing(source: lakescan.Table, tmp_path: Path) -> None:
-    saved(rows(1), tmp_path / "t", format="delta")
-    before = newest(tmp_path / "t")
+    save_in_two_commits(rows(1), tmp_path / "t", format="delta")
+    before = newest_version(tmp_path / "t")
     with pytest.raises(lakescan.UnsupportedFeature, match="which has rows"):
         source.clone(tmp_path / "t", replace=True)
-    assert newest(tmp_path / "t") == before
+    assert newest_version(tmp_path / "t") == before
 
 
-def test_rows_that_others_add_meanwhile_are_not_replaced(
+def test_concurrently_added_rows_are_not_replaced(
     source: lakescan.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     empty(tmp_path / "t")
@@ -185,14 +185,14 @@ def test_a_clone_keeps_the_mode_of_column_mapping(source: lakescan.Table, tmp_pa
         source.clone(tmp_path / "t", replace=True)
 
 
-def test_what_the_replaced_table_needs_stays(tmp_path: Path) -> None:
+def test_features_and_row_ids_of_the_replaced_table_are_kept(tmp_path: Path) -> None:
     """Row ids continue, and features stay; clustering columns go if the clone has none."""
     tracked = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}
-    saved(rows(1, 2), tmp_path / "t", format="delta", properties=tracked)
+    save_in_two_commits(rows(1, 2), tmp_path / "t", format="delta", properties=tracked)
     table = lakescan.table(tmp_path / "t")
     table.alter().cluster_by("id").commit()
     table.overwrite(rows().slice(0, 0))
-    saved(rows(1, 2), tmp_path / "s", format="delta", properties={"delta.enableRowTracking": "true"})
+    save_in_two_commits(rows(1, 2), tmp_path / "s", format="delta", properties={"delta.enableRowTracking": "true"})
     lakescan.table(tmp_path / "s").clone(tmp_path / "t", replace=True)
     clone = lakescan.table(tmp_path / "t")
     assert min(clone.scan().select("_row_id").to_arrow()["_row_id"].to_pylist()) >= 2
@@ -200,7 +200,7 @@ def test_what_the_replaced_table_needs_stays(tmp_path: Path) -> None:
     assert clone.inspect("detail")["clusteringColumns"].to_pylist() == [[]]
 
 
-def test_identity_columns_go_on_behind_the_ids_of_both(tmp_path: Path) -> None:
+def test_identity_columns_continue_after_the_ids_of_both_tables(tmp_path: Path) -> None:
     columns = "(id BIGINT GENERATED ALWAYS AS IDENTITY, n BIGINT) USING delta"
     for name, count in {"s": 2, "t": 5}.items():
         lakescan.sql(f"CREATE TABLE delta.`{tmp_path / name}` {columns}")

@@ -25,11 +25,11 @@ def live(folder: Path, seed: int, steps: int) -> None:
         life.step()
 
 
-def test_a_short_life(tmp_path: Path) -> None:
+def test_a_short_random_history_equals_the_model(tmp_path: Path) -> None:
     live(tmp_path / "t", 7, 25)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 112))
-def test_a_long_life(tmp_path: Path, seed: int) -> None:
+def test_a_long_random_history_equals_the_model(tmp_path: Path, seed: int) -> None:
     live(tmp_path / "t", seed, 40)

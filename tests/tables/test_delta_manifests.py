@@ -41,7 +41,7 @@ def test_a_table_without_partitions_has_one_manifest(tmp_path: Path) -> None:
     assert manifests(tmp_path / "t 1") == {".": []}
 
 
-def test_each_partition_has_its_own_and_those_that_are_gone_have_none(tmp_path: Path) -> None:
+def test_each_existing_partition_has_its_own_manifest(tmp_path: Path) -> None:
     lakescan.save(rows((1, "a"), (2, "x=y/z"), (3, None)), tmp_path / "t", format="delta", partition_by=["part"])
     table = lakescan.table(tmp_path / "t")
     table.append(rows((4, "a")))
@@ -56,7 +56,7 @@ def test_each_partition_has_its_own_and_those_that_are_gone_have_none(tmp_path: 
     assert table.refresh().count() == 3
 
 
-def test_what_readers_of_manifests_would_read_wrongly_is_refused(tmp_path: Path) -> None:
+def test_tables_that_manifest_readers_would_misread_are_refused(tmp_path: Path) -> None:
     properties = {"delta.enableDeletionVectors": "true"}
     lakescan.save(rows((1, "a"), (2, "b")), tmp_path / "t", format="delta", properties=properties)
     table = lakescan.table(tmp_path / "t")
@@ -73,7 +73,7 @@ def test_what_readers_of_manifests_would_read_wrongly_is_refused(tmp_path: Path)
         table.generate()
 
 
-def test_there_is_one_mode(tmp_path: Path, local: lakescan.Catalog) -> None:
+def test_symlink_format_manifest_is_the_only_mode(tmp_path: Path, local: lakescan.Catalog) -> None:
     lakescan.save(rows((1, "a")), tmp_path / "t", format="delta")
     with pytest.raises(lakescan.InvalidOption, match="Did you mean 'symlink_format_manifest'"):
         lakescan.table(tmp_path / "t").generate("symlink_manifest")
@@ -82,7 +82,7 @@ def test_there_is_one_mode(tmp_path: Path, local: lakescan.Catalog) -> None:
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
-def test_the_details_of_a_table_are_a_row(local: lakescan.Catalog, format: str) -> None:
+def test_describe_detail_returns_one_row(local: lakescan.Catalog, format: str) -> None:
     table = local.create_table(
         "db.t", "id BIGINT, part STRING", format=format, partition_by="part", comment="some rows"
     )

@@ -13,9 +13,9 @@ import lakescan
 from lakescan.delta.target import DeltaTarget
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from tests.support.delta_rules import identity, table_of
-from tests.support.delta_state import newest, state
-from tests.support.two_commits import saved
+from tests.support.delta_rules import identity, table_with_rules
+from tests.support.delta_state import newest_version, state
+from tests.support.two_commits import save_in_two_commits
 
 
 def rows(*ids: int) -> pa.Table:
@@ -25,7 +25,7 @@ def rows(*ids: int) -> pa.Table:
 @pytest.fixture
 def table(tmp_path: Path) -> lakescan.Table:
     """Version 1 has 1 and 2, version 2 adds 3 and 4, version 3 lacks 1 (by a vector), version 4 has only 9."""
-    saved(rows(1, 2), tmp_path / "t", format="delta", properties={"delta.enableDeletionVectors": "true"})
+    save_in_two_commits(rows(1, 2), tmp_path / "t", format="delta", properties={"delta.enableDeletionVectors": "true"})
     table = lakescan.table(tmp_path / "t")
     table.append(rows(3, 4))
     table.delete("id = 1")
@@ -40,13 +40,13 @@ def ids(table: lakescan.Table) -> list[int]:
 def commit(table: lakescan.Table) -> dict[str, Any]:
     folder = Path(table.location)
     found: dict[str, Any] = {}
-    for line in (folder / "_delta_log" / f"{newest(folder):020d}.json").read_text().splitlines():
+    for line in (folder / "_delta_log" / f"{newest_version(folder):020d}.json").read_text().splitlines():
         found.update(json.loads(line))
     return found
 
 
 @pytest.mark.parametrize(("version", "expected"), [(0, []), (1, [1, 2]), (2, [1, 2, 3, 4]), (3, [2, 3, 4])])
-def test_the_rows_of_a_version_are_back(table: lakescan.Table, version: int, expected: list[int]) -> None:
+def test_a_restored_version_has_its_rows(table: lakescan.Table, version: int, expected: list[int]) -> None:
     result = table.restore(version)
     assert (ids(table), table.version, result.version) == (expected, 5, version)
     assert result.num_of_files_after_restore == len(state(Path(table.location))[2])
@@ -64,7 +64,7 @@ def test_a_restored_version_can_be_undone(table: lakescan.Table) -> None:
     assert ids(table) == [9]
 
 
-def test_files_of_both_states_stay_as_they_are(table: lakescan.Table) -> None:
+def test_files_of_both_states_stay_unchanged(table: lakescan.Table) -> None:
     table.restore(2)
     result = table.restore(3)
     assert (result.num_removed_files, result.num_restored_files) == (1, 1)  # the file with another vector
@@ -77,7 +77,7 @@ def test_a_time_selects_the_version(table: lakescan.Table) -> None:
     assert commit(table)["commitInfo"]["operationParameters"]["version"] is None
 
 
-def test_columns_and_properties_are_back_and_the_protocol_stays(table: lakescan.Table) -> None:
+def test_columns_and_properties_are_restored_and_the_protocol_stays(table: lakescan.Table) -> None:
     changes = table.alter().set_properties({"delta.columnMapping.mode": "name", "owner": "me"})
     changes.rename_column("id", "key").commit()
     protocol = state(Path(table.location))[0]
@@ -88,7 +88,7 @@ def test_columns_and_properties_are_back_and_the_protocol_stays(table: lakescan.
     assert ids(table) == [2, 3, 4]
 
 
-def test_clustering_columns_are_back(table: lakescan.Table) -> None:
+def test_clustering_columns_are_restored(table: lakescan.Table) -> None:
     table.alter().cluster_by("id").commit()
     table.alter().cluster_by("part").commit()
     table.restore(5)
@@ -98,8 +98,8 @@ def test_clustering_columns_are_back(table: lakescan.Table) -> None:
     table.append(rows(5))
 
 
-def test_ids_of_identity_columns_are_not_given_twice(tmp_path: Path) -> None:
-    table = table_of(tmp_path, {"id": "long", "n": "integer"}, {"id": identity()})
+def test_identity_values_are_not_assigned_twice(tmp_path: Path) -> None:
+    table = table_with_rules(tmp_path, {"id": "long", "n": "integer"}, {"id": identity()})
     given = pa.table({"n": pa.array([1, 2], pa.int32())})
     table.append(given)
     table.append(given)
@@ -109,7 +109,7 @@ def test_ids_of_identity_columns_are_not_given_twice(tmp_path: Path) -> None:
     assert not before & (set(ids(table)) - {1, 2})
 
 
-def test_row_ids_of_rows_that_are_back_are_their_own(table: lakescan.Table) -> None:
+def test_restored_rows_keep_their_row_ids(table: lakescan.Table) -> None:
     table.alter().set_properties({"delta.enableRowTracking": True}).commit()
     table.append(rows(20, 21))
 
@@ -130,10 +130,10 @@ def test_missing_files_are_named_and_nothing_is_changed(table: lakescan.Table) -
     Path(file).unlink()
     with pytest.raises(lakescan.MissingFile, match=Path(file).name):
         table.restore(1)
-    assert newest(Path(table.location)) == 4
+    assert newest_version(Path(table.location)) == 4
 
 
-def test_rows_that_others_add_meanwhile_are_not_lost(table: lakescan.Table) -> None:
+def test_concurrently_added_rows_are_not_lost(table: lakescan.Table) -> None:
     target = DeltaTarget.open(table.location, WriteOptions(), Storage())
     _ = target.version
     lakescan.table(table.location).append(rows(11))
@@ -142,7 +142,7 @@ def test_rows_that_others_add_meanwhile_are_not_lost(table: lakescan.Table) -> N
     assert ids(lakescan.table(table.location)) == [9, 11]
 
 
-def test_readers_of_changes_see_what_comes_back_and_goes(table: lakescan.Table) -> None:
+def test_the_change_feed_has_restored_and_removed_rows(table: lakescan.Table) -> None:
     table.alter().set_properties({"delta.enableChangeDataFeed": True}).commit()
     table.append(rows(15))
     table.restore(5)
@@ -165,7 +165,7 @@ def test_a_state_that_cannot_be_restored_is_refused(
 ) -> None:
     with pytest.raises(error):
         table.restore(**given)
-    assert newest(Path(table.location)) == 4
+    assert newest_version(Path(table.location)) == 4
 
 
 def test_an_append_only_table_keeps_its_rows(table: lakescan.Table) -> None:
@@ -176,7 +176,7 @@ def test_an_append_only_table_keeps_its_rows(table: lakescan.Table) -> None:
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
 @pytest.mark.parametrize("by", ["version", "timestamp", "again"])
-def test_to_restore_the_current_state_changes_nothing(local: lakescan.Catalog, format: str, by: str) -> None:
+def test_restoring_the_current_version_changes_nothing(local: lakescan.Catalog, format: str, by: str) -> None:
     table = local.create_table("db.t", "id BIGINT, part STRING", format=format)
     table.append(rows(1, 2))
     first = table.version

@@ -35,15 +35,15 @@ from tests.support.delta_row_changes import (
     actions,
     changes,
     delete,
+    files_to_remove,
     ids,
     images,
     mark,
-    removed,
     target_of,
     update,
 )
-from tests.support.delta_state import leave_only, newest, state
-from tests.support.two_commits import saved
+from tests.support.delta_state import leave_only, newest_version, state
+from tests.support.two_commits import save_in_two_commits
 from tests.tables.support import rows
 
 A, B, C, D = (1, "a"), (2, "a"), (3, "b"), (4, None)
@@ -53,7 +53,7 @@ def made(folder: Path, properties: dict[str, str] | None = None, by: str | None 
     """Make a table that allows vectors, with the rows A to D in one file, or in one per partition."""
     more: dict[str, Any] = {} if by is None else {"partition_by": by}
     properties = VECTORS | (properties or {})
-    saved(rows(A, B, C, D), folder, format="delta", properties=properties, **more)
+    save_in_two_commits(rows(A, B, C, D), folder, format="delta", properties=properties, **more)
     return folder
 
 
@@ -74,15 +74,15 @@ def read_by_deltalake(folder: Path) -> list[int]:
         (VECTORS, "merge-on-read", RowLevelOperationMode.MERGE_ON_READ),
     ],
 )
-def test_vectors_are_written_where_the_table_allows_them(
+def test_vectors_are_written_if_the_table_allows_them(
     tmp_path: Path, properties: dict[str, str], option: str | None, mode: RowLevelOperationMode
 ) -> None:
-    saved(rows(A), tmp_path, format="delta", properties=properties)
+    save_in_two_commits(rows(A), tmp_path, format="delta", properties=properties)
     target = target_of(tmp_path, **({} if option is None else {"row-change-mode": option}))
     assert {target.mode_of(each) for each in RowLevelCommand} == {mode}
 
 
-def test_vectors_are_not_written_where_the_table_only_once_allowed_them(tmp_path: Path) -> None:
+def test_vectors_are_not_written_if_the_table_no_longer_allows_them(tmp_path: Path) -> None:
     made(tmp_path)
     first = tmp_path / "_delta_log" / f"{0:020d}.json"
     first.write_text(first.read_text().replace('"delta.enableDeletionVectors":"true"', '"x":"y"'))
@@ -93,12 +93,12 @@ def test_vectors_are_not_written_where_the_table_only_once_allowed_them(tmp_path
             ask()
 
 
-def test_rows_of_a_table_for_appends_are_not_removed(tmp_path: Path) -> None:
+def test_rows_of_an_append_only_table_are_not_removed(tmp_path: Path) -> None:
     target = target_of(made(tmp_path, {"delta.appendOnly": "true"}))
     with pytest.raises(lakescan.UnsupportedFeature, match=r"delta\.appendOnly"):
         delete(target, "id = 2")
     with pytest.raises(lakescan.UnsupportedFeature, match=r"delta\.appendOnly"):
-        target.change(RowChanges(RowLevelCommand.DELETE, None, removed=removed(target, "id = 2")))
+        target.change(RowChanges(RowLevelCommand.DELETE, None, removed=files_to_remove(target, "id = 2")))
     new = write_rows(target.writes, rows((5, "a")).to_batches(), "new")
     target.change(RowChanges(RowLevelCommand.MERGE, None, files=new, counts=RowCounts(inserted=1)))
     assert ids(tmp_path) == [1, 2, 3, 4, 5]
@@ -139,15 +139,17 @@ def test_a_file_that_has_lost_all_rows_is_removed(tmp_path: Path) -> None:
     )
 
 
-def test_files_are_replaced_whole_beside_vectors(tmp_path: Path) -> None:
+def test_a_commit_can_replace_files_and_add_vectors(tmp_path: Path) -> None:
     made(tmp_path, by="part")
     target = target_of(tmp_path)
     new = write_rows(target.writes, rows((30, "b")).to_batches(), "new")
-    target.change(RowChanges(RowLevelCommand.MERGE, None, removed(target, "part = 'b'"), mark(target, "id = 1"), new))
+    target.change(
+        RowChanges(RowLevelCommand.MERGE, None, files_to_remove(target, "part = 'b'"), mark(target, "id = 1"), new)
+    )
     assert ids(tmp_path) == read_by_deltalake(tmp_path) == [2, 4, 30]
 
 
-def test_a_vector_that_a_file_has_is_replaced_by_its_text_in_the_log(tmp_path: Path) -> None:
+def test_an_existing_vector_is_removed_with_its_exact_descriptor(tmp_path: Path) -> None:
     made(tmp_path)
     commit_vectors(tmp_path, {actions(tmp_path, "add")[0]["path"]: inline_vector([0])})
     before = actions(tmp_path, "add")[0]
@@ -158,7 +160,7 @@ def test_a_vector_that_a_file_has_is_replaced_by_its_text_in_the_log(tmp_path: P
     assert ids(tmp_path) == read_by_deltalake(tmp_path) == [2, 3]
 
 
-def test_a_vector_that_was_made_from_another_is_not_committed(tmp_path: Path) -> None:
+def test_a_vector_based_on_an_outdated_one_is_not_committed(tmp_path: Path) -> None:
     made(tmp_path)
     stale = mark(target_of(tmp_path), "id = 2")
     delete(target_of(tmp_path), "id = 1")
@@ -167,7 +169,7 @@ def test_a_vector_that_was_made_from_another_is_not_committed(tmp_path: Path) ->
     assert ids(tmp_path) == [2, 3, 4]
 
 
-def test_a_file_has_one_vector(tmp_path: Path) -> None:
+def test_a_commit_adds_at_most_one_vector_per_file(tmp_path: Path) -> None:
     target = target_of(made(tmp_path))
     twice = [*mark(target, "id = 2"), *mark(target, "id = 3")]
     with pytest.raises(ValueError, match="two deletion vectors"):
@@ -196,7 +198,7 @@ def tagged(folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("where", ["commit", "checkpoint", "v2 checkpoint", "checkpoint without texts"])
 @pytest.mark.parametrize("properties", [{}, IDS], ids=str)
-def test_a_file_keeps_what_the_log_says_of_it(tmp_path: Path, where: str, properties: dict[str, str]) -> None:
+def test_a_file_keeps_its_other_members_in_the_log(tmp_path: Path, where: str, properties: dict[str, str]) -> None:
     more = {
         "v2 checkpoint": {"delta.checkpointPolicy": "v2"},
         "checkpoint without texts": {"delta.checkpoint.writeStatsAsJson": "false"},
@@ -212,7 +214,7 @@ def test_a_file_keeps_what_the_log_says_of_it(tmp_path: Path, where: str, proper
     assert ids(tmp_path) == [1, 3, 4]
 
 
-def test_what_is_not_known_of_a_file_is_not_lost(tmp_path: Path) -> None:
+def test_unknown_members_of_a_file_are_kept(tmp_path: Path) -> None:
     made(tmp_path)
     commit = tmp_path / "_delta_log" / f"{1:020d}.json"
     commit.write_text(commit.read_text().replace('"add":{', '"add":{"newMember":1,'))
@@ -220,7 +222,7 @@ def test_what_is_not_known_of_a_file_is_not_lost(tmp_path: Path) -> None:
         delete(target_of(tmp_path), "id = 2")
 
 
-def test_what_is_not_known_of_a_file_in_a_checkpoint_is_not_lost(tmp_path: Path) -> None:
+def test_unknown_members_of_a_file_in_a_checkpoint_are_kept(tmp_path: Path) -> None:
     made(tmp_path)
     checkpoint = checkpoint_version(str(tmp_path), 1, Storage()).location
     leave_only(tmp_path, checkpoint)
@@ -234,7 +236,7 @@ def test_what_is_not_known_of_a_file_in_a_checkpoint_is_not_lost(tmp_path: Path)
         delete(target_of(tmp_path), "id = 2")
 
 
-def test_rows_keep_their_ids_where_others_of_their_file_are_deleted(tmp_path: Path) -> None:
+def test_remaining_rows_of_a_file_keep_their_ids(tmp_path: Path) -> None:
     made(tmp_path, IDS)
     scan = lambda: lakescan.table(tmp_path).scan().select("id", "_row_id", "_row_commit_version").to_arrow()  # noqa: E731
     before = {row["id"]: row for row in scan().to_pylist()}
@@ -275,7 +277,7 @@ def as_text(value: Any) -> str:
 
 
 @given(st.lists(st.none() | STATS, max_size=4), st.integers(0, 10**12))
-def test_statistics_keep_their_bounds_and_have_the_rows(stats: list[dict[str, Any] | None], count: int) -> None:
+def test_statistics_keep_their_bounds_and_row_counts(stats: list[dict[str, Any] | None], count: int) -> None:
     texts = pa.array([None if each is None else as_text(each) for each in stats], pa.string())
     wide = mark_wide_bounds(texts, pa.array([count] * len(stats), pa.int64()))
     read = [json.loads(text, parse_float=Decimal) for text in wide.to_pylist()]
@@ -291,7 +293,7 @@ def test_statistics_keep_their_bounds_and_have_the_rows(stats: list[dict[str, An
         ("no JSON", '{"numRecords": 4, "tightBounds": false}'),
     ],
 )
-def test_the_text_of_statistics(text: str, wide: str) -> None:
+def test_statistics_are_written_with_all_digits(text: str, wide: str) -> None:
     assert mark_wide_bounds(pa.array([text]), pa.array([4])).to_pylist() == [wide]
 
 
@@ -328,7 +330,7 @@ def test_an_update_is_described_as_by_delta(tmp_path: Path) -> None:
 def test_a_merge_is_described_as_by_delta(tmp_path: Path) -> None:
     made(tmp_path, by="part")
     target = target_of(tmp_path)
-    gone = removed(target, "part = 'b'")
+    gone = files_to_remove(target, "part = 'b'")
     size = Path(gone[0].location).stat().st_size
     new = write_rows(target.writes, rows((20, "a"), (5, "a")).to_batches(), "new")
     clauses = {"matchedPredicates": '[{"actionType":"update"}]'}
@@ -375,13 +377,13 @@ def test_a_transaction_is_committed_with_its_changes(tmp_path: Path) -> None:
 # The change data feed
 
 
-def test_the_feed_has_what_change_files_say(tmp_path: Path) -> None:
+def test_the_change_feed_has_the_rows_of_change_files(tmp_path: Path) -> None:
     made(tmp_path, FEED)
     target = target_of(tmp_path)
     kinds = ("update_preimage", rows(B)), ("update_postimage", rows((20, "a")))
     update(target, "id = 2", rows((20, "a")), change_files=images(target, *kinds))
     assert changes(tmp_path) == [("update_postimage", 20), ("update_preimage", 2)]
-    theirs = pa.table(DeltaTable(tmp_path).load_cdf(starting_version=newest(tmp_path)))
+    theirs = pa.table(DeltaTable(tmp_path).load_cdf(starting_version=newest_version(tmp_path)))
     assert sorted(theirs["_change_type"].to_pylist()) == ["update_postimage", "update_preimage"]
 
 
@@ -399,16 +401,18 @@ def test_the_feed_is_read_from_vectors_without_change_files(
     assert changes(tmp_path) == [("delete", 3), ("delete", 4), ("delete", 10)]
 
 
-def test_files_that_are_rewritten_for_no_change_are_none_of_the_feed(tmp_path: Path) -> None:
+def test_unchanged_rewritten_files_are_not_in_the_change_feed(tmp_path: Path) -> None:
     made(tmp_path, FEED)
     target = target_of(tmp_path)
     same = write_rows(target.writes, rows(A, B, C, D).to_batches(), "same")
-    target.change(RowChanges(RowLevelCommand.UPDATE, None, removed(target, "id = 2"), files=same, change_files=[]))
+    target.change(
+        RowChanges(RowLevelCommand.UPDATE, None, files_to_remove(target, "id = 2"), files=same, change_files=[])
+    )
     assert changes(tmp_path) == []
     assert ids(tmp_path) == [1, 2, 3, 4]
 
 
-def test_deletes_are_in_the_feed_even_if_no_change_file_has_them(tmp_path: Path) -> None:
+def test_deletes_without_change_files_are_in_the_change_feed(tmp_path: Path) -> None:
     made(tmp_path, FEED)
     delete(target_of(tmp_path), "id = 2", change_files=[])
     assert changes(tmp_path) == [("delete", 2)]
@@ -422,7 +426,7 @@ def test_checkpoints_and_checksums_have_the_vectors(tmp_path: Path) -> None:
     delete(target_of(tmp_path), "id = 2")
     update(target_of(tmp_path), "id = 1", rows((10, "a")))
     expected = state(tmp_path)
-    version = newest(tmp_path)
+    version = newest_version(tmp_path)
     checksum = read_checksum(str(tmp_path), version, Storage(), *expected[:2])
     assert checksum is not None
     sizes = [row["size"] for row in expected[2]]
@@ -463,10 +467,10 @@ def test_a_commit_whose_answer_was_lost_is_found(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(commits, "put_commit", lost)
     delete(target, "id = 2")
-    assert (calls, newest(tmp_path), ids(tmp_path)) == ([True], 2, [1, 3, 4])
+    assert (calls, newest_version(tmp_path), ids(tmp_path)) == ([True], 2, [1, 3, 4])
 
 
-def test_nothing_is_left_where_vectors_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_vector_writes_leave_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, create = target_of(made(tmp_path)), Storage.create
     before = sorted(tmp_path.rglob("*"))
 

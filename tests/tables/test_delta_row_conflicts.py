@@ -18,9 +18,20 @@ from lakescan.expressions.sql import parse_filter
 from lakescan.tables.base import OverwriteScope
 from lakescan.tables.row_changes import RowChanges, RowCounts, RowLevelCommand
 from lakescan.writing.parquet_writer import write_rows
-from tests.support.delta_row_changes import IDS, VECTORS, actions, delete, found, ids, mark, removed, target_of, update
-from tests.support.delta_state import newest
-from tests.support.two_commits import saved
+from tests.support.delta_row_changes import (
+    IDS,
+    VECTORS,
+    actions,
+    delete,
+    files_to_remove,
+    found,
+    ids,
+    mark,
+    target_of,
+    update,
+)
+from tests.support.delta_state import newest_version
+from tests.support.two_commits import save_in_two_commits
 from tests.tables.support import rows
 
 # A table with the rows (1, a) and (2, a) in one file, (3, b) and (4, b) in another.
@@ -29,7 +40,9 @@ Write = Callable[[DeltaTarget], object]
 
 def made(folder: Path, properties: dict[str, str]) -> Path:
     for some in (rows((1, "a"), (2, "a")), rows((3, "b"), (4, "b"))):
-        saved(some, folder, format="delta", mode="append", partition_by="part", properties=VECTORS | properties)
+        save_in_two_commits(
+            some, folder, format="delta", mode="append", partition_by="part", properties=VECTORS | properties
+        )
     return folder
 
 
@@ -45,7 +58,7 @@ def compacts(part: str) -> Write:
     def compact(target: DeltaTarget) -> None:
         where = f"part = '{part}'"
         same = found(target, where).select(["id", "part"])
-        target.rewrite(removed(target, where), write_rows(target.writes, same.to_batches(), "compact"))
+        target.rewrite(files_to_remove(target, where), write_rows(target.writes, same.to_batches(), "compact"))
 
     return compact
 
@@ -54,7 +67,7 @@ def copies(target: DeltaTarget) -> None:
     """Copy-on-write: change id 2 to 20, and write id 1 to another file."""
     new = write_rows(target.writes, rows((1, "a"), (20, "a")).to_batches(), "copy")
     read = parse_filter("id = 2")
-    target.change(RowChanges(RowLevelCommand.UPDATE, read, removed(target, "id = 2"), files=new))
+    target.change(RowChanges(RowLevelCommand.UPDATE, read, files_to_remove(target, "id = 2"), files=new))
 
 
 def inserts(read: str | None) -> Write:
@@ -115,7 +128,7 @@ def reads_all(target: DeltaTarget) -> None:
 @pytest.mark.parametrize("own", OWN)
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("isolation", ["Serializable", "WriteSerializable"])
-def test_a_statement_goes_onto_what_it_could_not_have_read(
+def test_a_statement_is_rebased_onto_commits_that_it_could_not_have_read(
     isolation: str, other: str, own: str, tmp_path: Path
 ) -> None:
     made(tmp_path, {"delta.isolationLevel": isolation})
@@ -135,21 +148,19 @@ def test_a_statement_goes_onto_what_it_could_not_have_read(
 
 
 @pytest.mark.parametrize(("number", "fits"), [(9, True), (2, False)])
-def test_an_overwrite_goes_onto_files_whose_statistics_have_none_of_its_rows(
-    tmp_path: Path, number: int, fits: bool
-) -> None:
+def test_an_overwrite_is_rebased_onto_files_without_matching_rows(tmp_path: Path, number: int, fits: bool) -> None:
     made(tmp_path, {})
     target, where = target_of(tmp_path), parse_filter("part = 'a' AND id < 3")
     appends(number, "a")(target_of(tmp_path))
     if fits:
-        target.replace(removed(target, "part = 'a'"), [], OverwriteScope(where))
+        target.replace(files_to_remove(target, "part = 'a'"), [], OverwriteScope(where))
         assert ids(tmp_path) == [3, 4, 9]
     else:
         with pytest.raises(lakescan.CommitConflict, match="whose rows this commit may depend on"):
-            target.replace(removed(target, "part = 'a'"), [], OverwriteScope(where))
+            target.replace(files_to_remove(target, "part = 'a'"), [], OverwriteScope(where))
 
 
-def test_no_vector_replaces_one_that_was_not_read(tmp_path: Path) -> None:
+def test_a_vector_does_not_replace_a_concurrent_one(tmp_path: Path) -> None:
     """Two statements delete rows of one file. The second must restart, and keeps the deletes of the first."""
     made(tmp_path, {})
     first, second = target_of(tmp_path), target_of(tmp_path)
@@ -160,7 +171,7 @@ def test_no_vector_replaces_one_that_was_not_read(tmp_path: Path) -> None:
     assert ids(tmp_path) == [3, 4]
 
 
-def test_a_rebased_commit_is_that_of_its_version(tmp_path: Path) -> None:
+def test_a_rebased_commit_has_the_ids_and_time_of_its_version(tmp_path: Path) -> None:
     """Only the commit is rewritten, with the row ids and the time of its new version."""
     made(tmp_path, IDS | {"delta.enableInCommitTimestamps": "true"})
     first, second = target_of(tmp_path), target_of(tmp_path)
@@ -170,8 +181,10 @@ def test_a_rebased_commit_is_that_of_its_version(tmp_path: Path) -> None:
     assert len(list(tmp_path.rglob("*.bin"))) == vectors + 1
     old, new = actions(tmp_path, "add")
     assert (old["baseRowId"], old["defaultRowCommitVersion"]) == (2, 2)
-    assert (new["baseRowId"], new["defaultRowCommitVersion"]) == (5, newest(tmp_path))
-    times = [actions(tmp_path, "commitInfo", each)[0]["inCommitTimestamp"] for each in range(newest(tmp_path) + 1)]
+    assert (new["baseRowId"], new["defaultRowCommitVersion"]) == (5, newest_version(tmp_path))
+    times = [
+        actions(tmp_path, "commitInfo", each)[0]["inCommitTimestamp"] for each in range(newest_version(tmp_path) + 1)
+    ]
     assert times == sorted(set(times))
 
 

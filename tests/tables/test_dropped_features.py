@@ -21,7 +21,7 @@ from lakescan.delta.commit import commit_file as put
 from lakescan.delta.maintenance.log_cleanup import clean_up
 from lakescan.storage import Storage
 from tests.support import own_catalog
-from tests.support.delta_state import added, commit, newest, state
+from tests.support.delta_state import added, commit, newest_version, state
 from tests.support.rows import differences
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
@@ -92,9 +92,9 @@ def as_old_readers_do(folder: Path) -> pa.Table:
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-def test_a_dropped_feature_is_needed_no_more(tmp_path: Path, feature: str) -> None:
+def test_a_dropped_feature_is_no_longer_needed(tmp_path: Path, feature: str) -> None:
     table = made(tmp_path, feature)
-    before, last = table.to_arrow(), newest(tmp_path)
+    before, last = table.to_arrow(), newest_version(tmp_path)
     table.alter().drop_feature(feature).commit()
     protocol, metadata, _ = state(tmp_path)
     assert protocol.features == {*LEFT, "checkpointProtection"}
@@ -108,10 +108,10 @@ def test_a_dropped_feature_is_needed_no_more(tmp_path: Path, feature: str) -> No
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-def test_three_checkpoints_and_one_more_hide_the_history(tmp_path: Path, feature: str) -> None:
+def test_barrier_checkpoints_hide_the_history(tmp_path: Path, feature: str) -> None:
     table = made(tmp_path, feature)
     table.alter().drop_feature(feature).commit()
-    last = newest(tmp_path)
+    last = newest_version(tmp_path)
     assert table.refresh().properties[PROTECTED] == str(last)
     names = [(tmp_path / "_delta_log" / f"{last - back:020d}.checkpoint.parquet").exists() for back in range(4)]
     assert names == [True] * 4
@@ -132,7 +132,7 @@ def test_truncating_the_history_waits_until_versions_that_use_the_feature_have_e
     with pytest.raises(lakescan.FeatureInUse) as error:
         lakescan.table(tmp_path).alter().drop_feature(feature, truncate_history=True).commit()
     used = int(re.findall(r"versions up to (\d+) in its history", str(error.value))[0])
-    assert used < newest(tmp_path) - 1
+    assert used < newest_version(tmp_path) - 1
     age(tmp_path)
     lakescan.table(tmp_path).alter().drop_feature(feature, truncate_history=True).commit()
     assert state(tmp_path)[0].features == LEFT
@@ -148,7 +148,7 @@ def test_a_feature_without_traces_is_dropped_with_its_history_at_once(tmp_path: 
     assert state(tmp_path)[0].features == LEFT
 
 
-def test_the_time_that_the_message_names_is_enough(tmp_path: Path) -> None:
+def test_waiting_until_the_named_time_is_enough(tmp_path: Path) -> None:
     table = made(
         tmp_path, "deletionVectors", {"delta.dropFeatureTruncateHistory.retentionDuration": "interval 2 hours"}
     )
@@ -162,7 +162,7 @@ def test_the_time_that_the_message_names_is_enough(tmp_path: Path) -> None:
     assert state(tmp_path)[0].features == LEFT
 
 
-def test_protection_goes_with_the_versions_that_it_protects(tmp_path: Path) -> None:
+def test_the_protection_is_removed_with_the_protected_versions(tmp_path: Path) -> None:
     table = made(tmp_path, "columnMapping")
     table.alter().drop_feature("columnMapping").commit()
     with pytest.raises(lakescan.InvalidOption, match="TRUNCATE HISTORY"):
@@ -181,7 +181,7 @@ def test_protection_goes_with_the_versions_that_it_protects(tmp_path: Path) -> N
 def test_versions_are_protected_as_the_log_is_cleaned(tmp_path: Path) -> None:
     table = made(tmp_path, "deletionVectors", {"delta.logRetentionDuration": "interval 1 day"})
     table.alter().drop_feature("deletionVectors").commit()
-    last = newest(tmp_path)
+    last = newest_version(tmp_path)
     commits = sorted((tmp_path / "_delta_log").glob("*.json"))
     for file in (tmp_path / "_delta_log").glob("*"):
         if not file.name.startswith(f"{last:020d}"):
@@ -209,11 +209,11 @@ def while_putting(monkeypatch: pytest.MonkeyPatch, operation: str, act: Callable
     monkeypatch.setattr(put, "put_if_absent", first)
 
 
-def test_rows_that_others_append_meanwhile_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrently_appended_rows_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(tmp_path, "deletionVectors")
     while_putting(monkeypatch, "DROP FEATURE", lambda: lakescan.table(tmp_path).append(ROWS.slice(0, 1)))
     table.alter().drop_feature("deletionVectors").commit()
-    last = newest(tmp_path)
+    last = newest_version(tmp_path)
     assert operations(table)[-2:] == ["WRITE", "DROP FEATURE"]
     assert table.refresh().properties[PROTECTED] == str(last)  # the row ids of the version that the commit got
     assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 4]
@@ -222,7 +222,7 @@ def test_rows_that_others_append_meanwhile_are_kept(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("feature", "operation"), [("columnMapping", "REMOVE COLUMN MAPPING"), ("typeWidening", "REORG")]
 )
-def test_files_are_written_anew_after_others_have_changed_rows(
+def test_files_are_rewritten_after_concurrent_row_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feature: str, operation: str
 ) -> None:
     table = made(tmp_path, feature)
@@ -234,9 +234,7 @@ def test_files_are_written_anew_after_others_have_changed_rows(
     assert differences(as_old_readers_do(tmp_path).select(found.column_names), found) == ""
 
 
-def test_a_writer_that_begins_again_to_use_the_feature_keeps_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_concurrent_new_use_of_the_feature_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(tmp_path, "deletionVectors")
 
     def again() -> None:
@@ -251,7 +249,7 @@ def test_a_writer_that_begins_again_to_use_the_feature_keeps_it(
     assert table.refresh().to_arrow()["id"].to_pylist() == [4]
 
 
-def test_a_vector_that_comes_without_the_property_keeps_the_feature(
+def test_a_concurrent_vector_without_the_property_keeps_the_feature(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = made(tmp_path, "deletionVectors")
@@ -279,7 +277,7 @@ def test_vectors_of_removed_files_are_named_for_writers_that_do_not_know_them(tm
     table = made(tmp_path, "deletionVectors")
     vectors = {file.name for file in tmp_path.glob("*.bin")}
     table.alter().drop_feature("deletionVectors").commit()
-    last = newest(tmp_path)
+    last = newest_version(tmp_path)
     log = "".join(file.read_text() for file in (tmp_path / "_delta_log").glob("*.json"))
     assert len(vectors) >= 1
     assert all(f'"remove":{{"path":"{name}","deletionTimestamp":' in log for name in vectors)
@@ -297,9 +295,9 @@ def test_vectors_of_removed_files_are_named_for_writers_that_do_not_know_them(tm
 # The history's requirements remain
 
 
-def test_a_restored_version_brings_the_feature_back_and_the_protection_stays(tmp_path: Path) -> None:
+def test_restoring_a_version_restores_the_feature_and_keeps_the_protection(tmp_path: Path) -> None:
     table = made(tmp_path, "columnMapping")
-    before, last = table.to_arrow(), newest(tmp_path)
+    before, last = table.to_arrow(), newest_version(tmp_path)
     table.alter().drop_feature("columnMapping").commit()
     protected = table.refresh().properties[PROTECTED]
     table.append(before.slice(0, 1))
@@ -309,7 +307,7 @@ def test_a_restored_version_brings_the_feature_back_and_the_protection_stays(tmp
     assert lakescan.table(tmp_path).properties[PROTECTED] == protected
     lakescan.table(tmp_path).alter().drop_feature("columnMapping").commit()
     assert differences(as_old_readers_do(tmp_path).select(before.column_names), before) == ""
-    assert int(lakescan.table(tmp_path).properties[PROTECTED]) == newest(tmp_path)
+    assert int(lakescan.table(tmp_path).properties[PROTECTED]) == newest_version(tmp_path)
 
 
 def test_a_replaced_table_keeps_the_protection_and_a_clone_has_nothing_to_protect(
@@ -327,13 +325,13 @@ def test_a_replaced_table_keeps_the_protection_and_a_clone_has_nothing_to_protec
 
 
 @pytest.mark.parametrize("change", ["SET TBLPROPERTIES ('{}' = '0')", "UNSET TBLPROPERTIES ('{}')"])
-def test_the_protection_is_not_set_by_hand(tmp_path: Path, change: str) -> None:
+def test_the_protection_cannot_be_set_as_a_property(tmp_path: Path, change: str) -> None:
     table = made(tmp_path, "vacuumProtocolCheck")
     table.alter().drop_feature("vacuumProtocolCheck").commit()
-    before = newest(tmp_path)
+    before = newest_version(tmp_path)
     with pytest.raises(lakescan.LakescanError, match=PROTECTED):
         lakescan.sql(f"ALTER TABLE delta.`{tmp_path}` {change.format(PROTECTED)}")
-    assert newest(tmp_path) == before
+    assert newest_version(tmp_path) == before
 
 
 # Mapping and clustering, row ids
@@ -360,13 +358,13 @@ def test_clustering_columns_are_recorded_by_their_own_names(tmp_path: Path) -> N
 def test_a_name_that_files_cannot_have_keeps_the_mapping(tmp_path: Path) -> None:
     table = made(tmp_path, "columnMapping")
     table.alter().rename_column("text", "two words").commit()
-    before = newest(tmp_path)
+    before = newest_version(tmp_path)
     with pytest.raises(lakescan.UnsupportedFeature, match=r"two words.*Rename it first"):
         lakescan.table(tmp_path).alter().drop_feature("columnMapping").commit()
-    assert newest(tmp_path) == before
+    assert newest_version(tmp_path) == before
 
 
-def test_files_with_the_types_of_now_stay(tmp_path: Path) -> None:
+def test_files_with_the_current_types_are_kept(tmp_path: Path) -> None:
     table = made(tmp_path, "typeWidening")
     before = {row["path"] for row in state(tmp_path)[2]}
     table.alter().drop_feature("typeWidening").commit()
@@ -375,7 +373,7 @@ def test_files_with_the_types_of_now_stay(tmp_path: Path) -> None:
     assert "delta.typeChanges" not in state(tmp_path)[1].schema_string
 
 
-def test_members_and_elements_in_earlier_types_are_written_anew(tmp_path: Path) -> None:
+def test_files_with_earlier_nested_types_are_rewritten(tmp_path: Path) -> None:
     rows = (
         pa.table(
             {"s": [{"a": 1}], "l": [[1, None]], "m": [{"k": 1.5}], "same": [1]},
@@ -436,19 +434,19 @@ def test_partitions_of_dates_become_those_of_timestamps(tmp_path: Path) -> None:
         ("DROP FEATURE checkpointProtection", "no feature"),
     ],
 )
-def test_what_cannot_be_dropped_is_refused_by_name(tmp_path: Path, statement: str, says: str) -> None:
+def test_features_that_cannot_be_dropped_are_refused_by_name(tmp_path: Path, statement: str, says: str) -> None:
     made(tmp_path, "deletionVectors")
-    before = newest(tmp_path)
+    before = newest_version(tmp_path)
     with pytest.raises(lakescan.LakescanError, match=says):
         lakescan.sql(f"ALTER TABLE delta.`{tmp_path}` {statement}")
-    assert newest(tmp_path) == before
+    assert newest_version(tmp_path) == before
 
 
-def test_a_feature_that_takes_several_commits_is_dropped_by_itself(tmp_path: Path) -> None:
+def test_a_feature_that_needs_several_commits_is_dropped_on_its_own(tmp_path: Path) -> None:
     table = made(tmp_path, "deletionVectors")
-    before = newest(tmp_path)
+    before = newest_version(tmp_path)
     with pytest.raises(lakescan.UnsupportedFeature, match="a statement of its own"):
         table.alter().set_properties({"a": "b"}).drop_feature("deletionvectors").commit()
-    assert newest(tmp_path) == before
+    assert newest_version(tmp_path) == before
     lakescan.sql(f"ALTER TABLE delta.`{tmp_path}` DROP FEATURE deletionvectors")
     assert "deletionVectors" not in state(tmp_path)[0].features

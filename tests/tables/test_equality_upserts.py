@@ -77,7 +77,7 @@ def test_rows_replace_those_with_their_keys(local: lakescan.Catalog, version: st
         connection("local").load_table(("db", "t")).scan().to_arrow()
 
 
-def test_a_file_of_deletes_has_sorted_keys_alone(local: lakescan.Catalog, version: str) -> None:
+def test_an_equality_delete_file_has_only_sorted_keys(local: lakescan.Catalog, version: str) -> None:
     table = made(local, version)
     upsert(table, (3, "c"), (1, "a"), (2, "b"))
     [found] = files(2)
@@ -95,7 +95,7 @@ def test_partitions_by_keys_have_their_own_deletes(local: lakescan.Catalog, vers
     assert len(files(2)) > 2
 
 
-def test_what_could_miss_rows_is_refused(local: lakescan.Catalog) -> None:
+def test_upserts_that_could_miss_rows_are_refused(local: lakescan.Catalog) -> None:
     table = made(local, "2", partition_by=("value",))
     with pytest.raises(UnsupportedFeature, match="partitioned by 'value'"):
         upsert(table, (1, "a"))
@@ -124,7 +124,7 @@ def upsert_all(table: lakescan.Table, *pairs: tuple[Any, Any], keys: list[str]) 
     return table.upsert(rows(*pairs), keys, upsert_mode="equality")
 
 
-def test_each_key_comes_once_and_is_not_null(local: lakescan.Catalog) -> None:
+def test_keys_must_be_unique_and_not_null(local: lakescan.Catalog) -> None:
     table = made(local, "2")
     with pytest.raises(AmbiguousMerge):
         upsert(table, (1, "a"), (1, "b"))
@@ -151,7 +151,7 @@ UPSERTS = {"write.upsert.enabled": "true"}
 
 @pytest.mark.parametrize("by", [(), ("bucket(3, id)",)], ids=["unpartitioned", "partitioned"])
 @pytest.mark.parametrize("way", ["append", "save", "INSERT"])
-def test_rows_that_are_appended_replace_those_with_their_keys(local, version: str, by: tuple[str, ...], way) -> None:
+def test_appended_rows_replace_rows_with_the_same_keys(local, version: str, by: tuple[str, ...], way) -> None:
     """As in Flink: of several rows with the same key, the last one counts."""
     local.create_table("db.t", KEYED, partition_by=by, properties={**UPSERTS, "format-version": version})
 
@@ -175,7 +175,7 @@ def test_rows_that_are_appended_replace_those_with_their_keys(local, version: st
         assert table.append(rows((8, "z")).slice(0, 0)).files == 0
 
 
-def test_appended_rows_may_lack_columns_and_bring_new_ones(local: lakescan.Catalog, version: str) -> None:
+def test_appended_rows_may_lack_columns_and_add_new_ones(local: lakescan.Catalog, version: str) -> None:
     table = local.create_table("db.t", KEYED, properties={**UPSERTS, "format-version": version})
     table.append(rows((1, "a"), (2, "b")))
     table.append(pa.table({"id": pa.array([1], pa.int32())}))
@@ -204,7 +204,7 @@ def test_keys_of_several_columns_and_types_replace_rows(local: lakescan.Catalog,
     assert sorted(table.to_arrow()["v"].to_pylist()) == [2, 3, 9]
 
 
-def test_a_table_that_upserts_needs_keys_and_takes_no_other_appends(local: lakescan.Catalog) -> None:
+def test_a_table_with_upserts_needs_keys_and_refuses_other_appends(local: lakescan.Catalog) -> None:
     table = made(local, "2", properties=UPSERTS)
     with pytest.raises(UnsupportedFeature, match=r"write.upsert.enabled is true, and which has no identifier fields"):
         table.append(rows((1, "a")))
@@ -224,14 +224,14 @@ def test_a_table_that_upserts_needs_keys_and_takes_no_other_appends(local: lakes
     assert (there(table), other.count()) == ([(1, "b")], 0)
 
 
-def test_without_the_property_appends_add_rows_beside_those_with_their_keys(local: lakescan.Catalog) -> None:
+def test_without_the_property_appends_do_not_replace_rows(local: lakescan.Catalog) -> None:
     table = local.create_table("db.t", KEYED)
     table.append(rows((1, "a")))
     table.append(rows((1, "b")))
     assert there(table) == [(1, "a"), (1, "b")]
 
 
-def test_concurrent_upserts_go_onto_each_other(local: lakescan.Catalog, version: str) -> None:
+def test_concurrent_upserts_are_rebased(local: lakescan.Catalog, version: str) -> None:
     table = made(local, version)
     upsert(table, (1, "a"))
     other = lakescan.table("local.db.t")
@@ -251,7 +251,7 @@ def test_concurrent_upserts_go_onto_each_other(local: lakescan.Catalog, version:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_upserts_give_what_a_dictionary_has(local: lakescan.Catalog, version: str, seed: int) -> None:
+def test_upserts_give_the_rows_of_a_dictionary(local: lakescan.Catalog, version: str, seed: int) -> None:
     random, table, model = Random(seed), made(local, version, partition_by=("bucket(3, id)",) if seed else ()), {}
     for step in range(6):
         keys = random.sample(range(12), random.randint(1, 6))
@@ -282,7 +282,7 @@ KEYS: dict[str, pa.Array] = {
 
 
 @pytest.mark.parametrize("kind", KEYS)
-def test_keys_of_each_type(local: lakescan.Catalog, version: str, kind: str) -> None:
+def test_keys_of_each_type_are_upserted(local: lakescan.Catalog, version: str, kind: str) -> None:
     table = made(local, version, f"k {kind}, value STRING")
     for value in "ab":
         new = pa.table({"k": KEYS[kind], "value": [value] * 2})
@@ -328,7 +328,7 @@ def test_conversions_keep_the_rows(local: lakescan.Catalog, version: str, seed: 
         assert there(table) == sorted(model.items())
 
 
-def test_a_conversion_goes_onto_upserts_and_not_onto_other_changes_of_its_files(
+def test_a_conversion_is_rebased_onto_upserts_but_not_onto_other_changes(
     local: lakescan.Catalog, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = made(local, version)

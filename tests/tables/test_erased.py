@@ -48,7 +48,7 @@ def test_expiry_removes_the_files_that_only_expired_snapshots_had(
     assert len(list((folder / "metadata").glob("snap-*.avro"))) == 1
 
 
-def test_files_stay_if_they_are_to_stay(local: lakescan.Catalog) -> None:
+def test_files_stay_if_removal_is_disabled(local: lakescan.Catalog) -> None:
     local.create_table("db.t", "id BIGINT, part STRING")
     for number in range(3):
         now().overwrite(rows((number, "a")))
@@ -57,7 +57,7 @@ def test_files_stay_if_they_are_to_stay(local: lakescan.Catalog) -> None:
     assert (int(result), result.removed_files, data_files(folder)) == (2, 0, 3)
 
 
-def test_young_orphans_are_removed_for_a_reason_alone(made: Make, caplog: pytest.LogCaptureFixture) -> None:
+def test_young_orphans_are_removed_only_with_a_reason(made: Make, caplog: pytest.LogCaptureFixture) -> None:
     made(partition_by=())
     now().append(rows((1, "a"), (2, "b")))
     folder = Path(now().folder.removeprefix("file://"))

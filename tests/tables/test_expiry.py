@@ -81,7 +81,9 @@ BRANCH = {"main": (4, "branch", {}), "audit": (2, "branch", {"max-snapshot-age-m
         (At(3, 2, 1, parents={2: None}, main=(1, "branch", {})), {"older_than": 1.5}, {0}, set()),
     ],
 )
-def test_what_expires_is_as_the_reference_has_it(metadata: At, asked: dict, gone: set[int], refs: set[str]) -> None:
+def test_the_same_snapshots_expire_as_in_the_reference(
+    metadata: At, asked: dict, gone: set[int], refs: set[str]
+) -> None:
     found = expired(metadata, **asked)
     assert (set(found.snapshots), set(found.refs)) == (gone, refs)
 
@@ -100,7 +102,7 @@ def ids() -> list[int]:
 
 
 @pytest.mark.parametrize("what", ["rollback", "tag", "branch"])
-def test_what_another_writer_does_meanwhile_is_not_lost(table: lakescan.Table, what: str) -> None:
+def test_concurrent_commits_are_not_lost(table: lakescan.Table, what: str) -> None:
     first = ids()[0]
     before: Any = table._target(WriteOptions())
     _ = before.opened

@@ -52,9 +52,7 @@ def widened(member: dict[str, Any] | None) -> dict[str, Any] | None:
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(ROWS, max_size=8), st.integers(0, 4), st.integers(0, 8))
-def test_rows_stay_what_they_are_at_any_depth_and_in_any_slice(
-    rows: list[dict[str, Any]], start: int, count: int
-) -> None:
+def test_rows_stay_the_same_at_any_depth_and_in_any_slice(rows: list[dict[str, Any]], start: int, count: int) -> None:
     made = [{**row, "m": None if row["m"] is None else list(row["m"].items())} for row in rows]
     batch = pa.RecordBatch.from_pylist(made, GIVEN).slice(start, count)
     found = Fit.match_columns(schema_of(WANTED), GIVEN).apply(batch)
@@ -74,7 +72,7 @@ def test_rows_stay_what_they_are_at_any_depth_and_in_any_slice(
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(ROWS, max_size=8), st.integers(0, 4))
-def test_renaming_changes_names_alone(rows: list[dict[str, Any]], start: int) -> None:
+def test_renaming_changes_only_names(rows: list[dict[str, Any]], start: int) -> None:
     made = [{**row, "m": None if row["m"] is None else list(row["m"].items())} for row in rows]
     batch = pa.RecordBatch.from_pylist(made, GIVEN).slice(start)
     member = pa.struct([("col-1", pa.int32()), ("col-2", pa.string())])

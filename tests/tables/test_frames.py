@@ -42,7 +42,7 @@ def test_each_level_of_an_index_is_a_column(tmp_path: Path) -> None:
     "frame",
     [FRAME, FRAME.iloc[1:], FRAME.sort_values("id", ascending=False), pd.concat([FRAME, FRAME]), FRAME.iloc[:0]],
 )
-def test_numbers_of_rows_are_left_out(frame: pd.DataFrame, tmp_path: Path) -> None:
+def test_a_default_index_is_left_out(frame: pd.DataFrame, tmp_path: Path) -> None:
     assert saved(frame, tmp_path) == frame.to_dict("records")
 
 
@@ -152,7 +152,7 @@ def test_columns_of_polars_are_kept(name: str, tmp_path: Path) -> None:
         (pl.Series([[{"x": 1}]], dtype=pl.List(pl.Struct({"x": pl.UInt128}))), r"c\.element\.x"),
     ],
 )
-def test_columns_of_polars_that_arrow_has_not_are_refused(column: pl.Series, path: str, tmp_path: Path) -> None:
+def test_columns_of_polars_that_arrow_lacks_are_refused(column: pl.Series, path: str, tmp_path: Path) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match=f"column '{path}' of Polars type"):
         lakescan.save(pl.DataFrame({"c": column}), tmp_path / "t", format="delta")
 
@@ -207,12 +207,12 @@ def test_sums_of_duckdb_fit_whole_numbers(tmp_path: Path) -> None:
     assert sorted(lakescan.table(tmp_path / "t").scan().to_arrow()["i"].to_pylist()) == [1, 3]
 
 
-def test_times_of_day_are_of_iceberg(local: lakescan.Catalog) -> None:
+def test_times_of_day_are_supported_only_by_iceberg(local: lakescan.Catalog) -> None:
     lakescan.save(duckdb.sql("SELECT TIME '12:00:00.000001' AS c"), "local.db.t")
     assert lakescan.table("local.db.t").scan().to_arrow()["c"].to_pylist() == [time(12, microsecond=1)]
 
 
 @pytest.mark.parametrize("data", [[1], "rows", pd.Series([1]), pl.Series([1]), pa.array([1]), {"a": [1]}])
-def test_what_is_no_table_is_refused(data: Any, tmp_path: Path) -> None:
+def test_objects_that_are_not_tables_are_refused(data: Any, tmp_path: Path) -> None:
     with pytest.raises(lakescan.InvalidOption, match="holds no rows to save"):
         lakescan.save(data, tmp_path / "t", format="delta")

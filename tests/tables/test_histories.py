@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.catalogs.registry import connection
-from tests.tables.aged import age, folder_of, stray
+from tests.tables.aged import folder_of, make_old, write_stray_files
 from tests.tables.support import maker, now, rows
 
 NUMBER = st.integers(0, 7)
@@ -66,8 +66,8 @@ class History:
         """Age everything, then remove orphans: exactly the unreferenced files are deleted."""
         location = folder_of(now().scan().spec.table.location)
         strays = [location / "data" / "part=a" / "stray", location / "data" / "stray.parquet"] if with_strays else []
-        stray(*strays)
-        age(self.folder)
+        write_stray_files(*strays)
+        make_old(self.folder)
         now().remove_orphans()
         assert not any(each.exists() for each in strays)
 
@@ -163,7 +163,7 @@ class IcebergHistory(History):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["iceberg", "iceberg version 3", "delta"])
 @pytest.mark.parametrize("partition_by", [(), ("part",)])
-def test_each_state_that_is_kept_is_whole(kind: str, partition_by: tuple[str, ...]) -> None:
+def test_each_kept_state_is_complete(kind: str, partition_by: tuple[str, ...]) -> None:
     kinds = OF_BOTH if kind == "delta" else OF_BOTH | OF_ICEBERG
     if kind.endswith("3"):
         kinds = {name: of for name, of in kinds.items() if name not in ("add", "stage")}  # pyiceberg cannot write it

@@ -26,7 +26,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.tables.row_changes import RowLevelCommand, RowLevelOperationMode
 from tests.support import row_changes, row_deltas
-from tests.support.row_changes import COPY_ON_WRITE, MERGE_ON_READ, change, changing, planned
+from tests.support.row_changes import COPY_ON_WRITE, MERGE_ON_READ, begin_change, change, planned_files
 from tests.tables.support import Row, maker, now, pairs, rows
 
 A, B = [(1, "a"), (2, "a"), (3, "a"), (4, "a")], [(5, "b"), (6, "b"), (7, "b"), (8, "b")]
@@ -61,7 +61,7 @@ def check(expected: list[Row], *, by_pyiceberg: bool = True) -> None:
     """Check that every reader sees these rows; pyiceberg reads no vectors."""
     assert pairs() == sorted(expected)
     assert now().scan().where("id >= 3").count() == sum(row[0] >= 3 for row in expected)
-    if by_pyiceberg and row_deltas.base().format_version < 3:
+    if by_pyiceberg and row_deltas.commit_base().format_version < 3:
         found = connection("local").load_table("db.t").scan().to_arrow().to_pylist()
         assert sorted((row["id"], row["part"]) for row in found) == sorted(expected)
 
@@ -71,7 +71,7 @@ def summary() -> Mapping[str, str]:
     names = ("-data-files", "-delete-files", "-dvs", "-deletes")
     return {
         name: number
-        for name, number in row_deltas.head().summary.items()
+        for name, number in row_deltas.head_snapshot().summary.items()
         if name.startswith(("added-", "removed-", "deleted-")) and name.endswith(names)
     }
 
@@ -84,7 +84,7 @@ def files_in(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("statement", list(RowLevelCommand))
-def test_the_mode_is_the_option_else_the_property_of_the_statement_else_copy_on_write(statement, local) -> None:
+def test_the_mode_is_the_option_or_the_property_or_copy_on_write(statement, local) -> None:
     local.create_table("db.plain", "id BIGINT")
     local.create_table("db.merged", "id BIGINT", properties={f"write.{statement}.mode": "Merge-On-Read"})
 
@@ -117,7 +117,7 @@ def test_version_1_has_no_deletes(local) -> None:
 
 
 @pytest.mark.parametrize("by", [(), ("part",), ("bucket(4, id)",)], ids=str)
-def test_deletes_of_some_rows(version, by, local) -> None:
+def test_some_rows_of_a_file_are_deleted(version, by, local) -> None:
     create(local, version, by=by)
     change("delete", "id IN (2, 7)")
     check(without(2, 7))
@@ -149,10 +149,10 @@ def test_updates_replace_rows(version, mode, local) -> None:
         ("part = 'a'", [], {"row_change_mode": COPY_ON_WRITE}, "delete"),
     ],
 )
-def test_the_operation_of_the_snapshot_is_that_of_java(where, new, options, operation, local) -> None:
+def test_the_operation_of_the_snapshot_equals_that_of_java(where, new, options, operation, local) -> None:
     create(local, "2")
     change("merge", where, new, **options)
-    assert row_deltas.head().operation == operation
+    assert row_deltas.head_snapshot().operation == operation
 
 
 def test_files_that_lose_all_rows_are_removed_whole_with_their_deletes(version, local) -> None:
@@ -166,8 +166,8 @@ def test_files_that_lose_all_rows_are_removed_whole_with_their_deletes(version, 
         assert summary()["deleted-data-files"] == "1"
         assert summary()[by_position[version]] == "1"
         assert summary()["removed-delete-files"] == "2"  # the delete file of the removed file, and the replaced one
-        assert row_deltas.head().summary["total-delete-files"] == "1"
-        assert row_deltas.head().summary["total-position-deletes"] == "2"
+        assert row_deltas.head_snapshot().summary["total-delete-files"] == "1"
+        assert row_deltas.head_snapshot().summary["total-position-deletes"] == "2"
 
 
 def test_deletes_of_rewritten_files_are_removed(with_deletes, local) -> None:
@@ -179,7 +179,7 @@ def test_deletes_of_rewritten_files_are_removed(with_deletes, local) -> None:
     assert now().inspect("delete_files").num_rows == 1
 
 
-def test_a_change_of_no_rows_of_files_adds_rows(version, local) -> None:
+def test_a_change_without_deleted_rows_only_adds_rows(version, local) -> None:
     create(local, version)
     change("merge", None, [(9, "b")])
     check([*without(), (9, "b")])
@@ -206,7 +206,7 @@ def test_vectors_are_in_one_file_and_replace_older_ones(local) -> None:
     assert counts == {True: 1, False: 2}
 
 
-def test_a_puffin_file_says_what_its_blobs_are(local) -> None:
+def test_a_puffin_file_describes_its_blobs(local) -> None:
     create(local, "3")
     change("delete", "id IN (2, 7)")
     entries = now().inspect("delete_files").to_pylist()
@@ -222,7 +222,7 @@ def test_a_puffin_file_says_what_its_blobs_are(local) -> None:
     assert {each["type"] for each in footer["blobs"]} == {"deletion-vector-v1"}
 
 
-def test_position_deletes_of_one_file_each_replace_older_ones(local) -> None:
+def test_position_deletes_by_file_replace_older_ones(local) -> None:
     create(local, "2")
     change("delete", "id IN (2, 7)")
     assert summary() == {
@@ -242,7 +242,7 @@ def test_position_deletes_of_one_file_each_replace_older_ones(local) -> None:
     check(without(1, 2, 3, 7))
 
 
-def test_a_file_of_position_deletes_is_sorted_and_says_which_file_it_is_about(local) -> None:
+def test_a_position_delete_file_is_sorted_and_names_its_data_file(local) -> None:
     create(local, "2")
     change("delete", "id IN (4, 2)")
     [entry] = now().inspect("delete_files").to_pylist()
@@ -258,7 +258,7 @@ def test_a_file_of_position_deletes_is_sorted_and_says_which_file_it_is_about(lo
     assert "part=a" in entry["file_path"]
 
 
-def test_by_partition_one_file_is_about_the_data_files_of_a_partition(local) -> None:
+def test_partition_granularity_writes_one_delete_file_per_partition(local) -> None:
     create(local, "2", **{"write.delete.granularity": "partition"})
     now().append(rows((9, "a"), (10, "a")))
     change("delete", "id IN (2, 5, 9)")
@@ -293,7 +293,7 @@ def test_delete_files_have_a_codec_of_their_own(name, codec, local) -> None:
 def test_delete_files_in_other_formats_are_refused(local) -> None:
     create(local, "2", **{"write.delete.format.default": "avro"})
     with pytest.raises(UnsupportedFeature, match="writing avro delete files"):
-        changing("delete", "id = 2")
+        begin_change("delete", "id = 2")
 
 
 def test_rows_that_are_deleted_already_need_no_deletes(with_deletes, local) -> None:
@@ -301,7 +301,7 @@ def test_rows_that_are_deleted_already_need_no_deletes(with_deletes, local) -> N
     paths = list(row_deltas.positions_of("id = 2"))
     change("delete", "id = 2")
     target = now()._target(NO_OPTIONS)
-    writer, files = target.delete_writer("again"), planned(target, paths)
+    writer, files = target.delete_writer("again"), planned_files(target, paths)
     assert list(writer.write(files, [BitMap64([1])])) == []
     [more] = writer.write(files, [BitMap64([1, 2])])
     assert (more.path, more.rows) == (paths[0], 1)
@@ -313,7 +313,7 @@ def test_many_rows_are_deleted_in_ranges(local) -> None:
     now().append(rows(*[(number, "a") for number in range(10)]))
     target = now()._target(NO_OPTIONS)
     [path] = row_deltas.positions_of("id = 1")
-    files = planned(target, [path])
+    files = planned_files(target, [path])
     many = 3_000_000
     counted = files.files.set_column(files.files.schema.get_field_index("record_count"), "record_count", [[many]])
     deleted = BitMap64(range(0, many, 3)) | BitMap64([many - 1])
@@ -328,7 +328,7 @@ def test_writers_are_sent_to_workers(with_deletes, local) -> None:
     create(local, with_deletes)
     target = now()._target(NO_OPTIONS)
     found = row_deltas.positions_of("id IN (2, 7)")
-    writer, files = pickle.loads(pickle.dumps((target.delete_writer("w"), planned(target, list(found)))))
+    writer, files = pickle.loads(pickle.dumps((target.delete_writer("w"), planned_files(target, list(found)))))
     written = pickle.loads(pickle.dumps(writer.write(files, [BitMap64(each) for each in found.values()])))
     assert {each.path: each.rows for each in written} == dict.fromkeys(found, 1)
 
@@ -340,7 +340,7 @@ def existing(kind: str) -> None:
     """Delete row 2 in some way."""
     [path] = row_deltas.positions_of("id = 2")
     [other] = row_deltas.positions_of("id = 6")
-    name = f"{row_deltas.base().metadata.location}/data/old.parquet"
+    name = f"{row_deltas.commit_base().metadata.location}/data/old.parquet"
     found: list[Any] = []
     match kind:
         case "named":
@@ -367,7 +367,7 @@ def existing(kind: str) -> None:
 
 def added_with_bounds(found: list[Any]) -> dict[int, Any]:
     """Return delete files with their bounds."""
-    [(spec, table)] = row_deltas.added(found).items()
+    [(spec, table)] = row_deltas.added_deletes(found).items()
     for place, name in enumerate(("lower_bounds", "upper_bounds")):
         column = table.schema.get_field_index(name)
         values = [[(key, pair[place]) for key, pair in each.bounds.items()] or None for each in found]
@@ -389,7 +389,7 @@ GONE = {"named": 1, "bounds": 1, "unknown": 1, "respelled": 1, "of two files": 0
         ("keys", "3", False),
     ],
 )
-def test_deletes_that_a_file_has_are_united_with_new_ones(kind, start, upgraded, local) -> None:
+def test_existing_deletes_of_a_file_are_merged_with_new_ones(kind, start, upgraded, local) -> None:
     """Deletes that apply only to that file are replaced; other deletes, and deletes by key, stay."""
     create(local, start, by=())
     existing(kind)
@@ -455,7 +455,7 @@ def test_a_partition_whose_column_was_dropped_has_deletes(with_deletes, local) -
         ("BOOLEAN", "x", [True, False, None]),
     ],
 )
-def test_partitions_of_every_type(with_deletes, kind, by, values, local) -> None:
+def test_deletes_are_written_in_partitions_of_every_type(with_deletes, kind, by, values, local) -> None:
     properties = {"format-version": with_deletes, **MERGE_ON_READ}
     local.create_table("db.t", f"id BIGINT, part STRING, x {kind}", partition_by=(by,), properties=properties)
     types = {"DATE": pa.date32(), "TIMESTAMP_NTZ": pa.timestamp("us"), "DECIMAL(9, 2)": pa.decimal128(9, 2)}
@@ -480,7 +480,7 @@ def test_a_row_that_does_not_exist_is_damage_and_nothing_is_written(with_deletes
     target, files = now()._target(NO_OPTIONS), files_in(tmp_path)
     [path] = row_deltas.positions_of("id = 2")
     with pytest.raises(CorruptData, match="has 4 rows by its metadata, so its row 4 cannot be deleted"):
-        target.delete_writer("w").write(planned(target, [path]), [BitMap64([1, 4])])
+        target.delete_writer("w").write(planned_files(target, [path]), [BitMap64([1, 4])])
     assert files_in(tmp_path) == files
 
 
@@ -524,7 +524,7 @@ def test_a_writer_that_fails_leaves_no_files(with_deletes, local, tmp_path: Path
 
     monkeypatch.setattr(Storage, "create", failing)
     with pytest.raises(StorageError):
-        target.delete_writer("w").write(planned(target, list(found)), [BitMap64(each) for each in found.values()])
+        target.delete_writer("w").write(planned_files(target, list(found)), [BitMap64(each) for each in found.values()])
     assert made
     assert files_in(tmp_path) == files
 
@@ -535,13 +535,13 @@ def test_a_writer_removes_what_all_workers_wrote(with_deletes, local, tmp_path: 
     found = row_deltas.positions_of("id IN (2, 7)")
     writer = target.delete_writer("mine")
     for path, each in found.items():
-        writer.write(planned(target, [path]), [BitMap64(each)])
+        writer.write(planned_files(target, [path]), [BitMap64(each)])
     assert len(files_in(tmp_path)) == len(files) + 2
     assert list(writer.remove_written()) == []
     assert files_in(tmp_path) == files
 
 
-def test_a_change_that_was_made_though_its_answer_was_lost_is_not_made_again(version, local, monkeypatch) -> None:
+def test_a_change_with_a_lost_answer_is_not_repeated(version, local, monkeypatch) -> None:
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import CommitFailedException
 
@@ -552,7 +552,7 @@ def test_a_change_that_was_made_though_its_answer_was_lost_is_not_made_again(ver
         calls.append(commit(self, *arguments))
         raise CommitFailedException("no answer")
 
-    begun = changing("update", "id IN (2, 7)", [(2, "z")])
+    begun = begin_change("update", "id IN (2, 7)", [(2, "z")])
     monkeypatch.setattr(SqlCatalog, "commit_table", lost)
     begun()
     assert len(calls) == 1
@@ -575,7 +575,7 @@ def test_properties_of_the_commit_and_epochs_are_in_the_summary(local) -> None:
     create(local, "2")
     options = {"txnAppId": "q", "txnVersion": "4", "snapshot-property.by": "me"}
     change("delete", "id = 2", **options)
-    head = row_deltas.head().summary
+    head = row_deltas.head_snapshot().summary
     assert (head["by"], head["spark.sql.streaming.queryId"], head["spark.sql.streaming.epochId"]) == ("me", "q", "4")
     assert now()._target(WriteOptions.parse(options, "iceberg")).has_committed()
 
@@ -627,11 +627,11 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("given", "ours", "theirs"), list(cases()))
-def test_a_statement_goes_onto_others_that_do_not_conflict_with_it(given, ours, theirs, local, tmp_path) -> None:
+def test_a_statement_is_rebased_onto_commits_that_do_not_conflict(given, ours, theirs, local, tmp_path) -> None:
     create(local, given)
     now().append(rows(C))
     statement, where, new, options, ids, conflicts = OURS[ours]
-    commit = changing(statement, where, new, **options)
+    commit = begin_change(statement, where, new, **options)
     make, deleted, added = THEIRS[theirs]
     make()
     files, left = files_in(tmp_path), [row for row in [*IN_A, *B] if row[0] not in deleted]
@@ -650,7 +650,7 @@ def test_a_statement_goes_onto_others_that_do_not_conflict_with_it(given, ours, 
 @pytest.mark.parametrize("statement", list(RowLevelCommand))
 def test_the_isolation_level_is_a_property_of_each_statement(statement, level, local) -> None:
     create(local, "2", **{f"write.{statement}.isolation-level": level})
-    commit = changing(statement, "id = 2", [] if statement == "delete" else [(2, "z")])
+    commit = begin_change(statement, "id = 2", [] if statement == "delete" else [(2, "z")])
     now().append(rows((2, "a")))
     if level == "snapshot":
         commit()
@@ -659,13 +659,13 @@ def test_the_isolation_level_is_a_property_of_each_statement(statement, level, l
             commit()
 
 
-def test_commits_since_a_snapshot_that_is_named_are_checked(local) -> None:
+def test_commits_since_a_given_snapshot_are_checked(local) -> None:
     create(local, "2")
-    before = row_deltas.head().id
+    before = row_deltas.head_snapshot().id
     now().append(rows((2, "a")))
     with pytest.raises(lakescan.CommitConflict):
         change("delete", "id = 2", validate_from_snapshot_id=str(before))
-    change("delete", "id = 2", validate_from_snapshot_id=str(row_deltas.head().id))
+    change("delete", "id = 2", validate_from_snapshot_id=str(row_deltas.head_snapshot().id))
     assert (2, "a") not in pairs()
 
 
@@ -673,7 +673,7 @@ def test_two_deletes_may_replace_the_same_file_of_position_deletes(local) -> Non
     """Each has all rows of the old file; rows are deleted by both."""
     create(local, "2")
     change("delete", "id = 1")
-    first, second = changing("delete", "id = 2"), changing("delete", "id IN (2, 3)")
+    first, second = begin_change("delete", "id = 2"), begin_change("delete", "id IN (2, 3)")
     first()
     second()
     check(without(1, 2, 3))
@@ -684,7 +684,7 @@ def test_two_deletes_may_replace_the_same_file_of_position_deletes(local) -> Non
 def test_a_vector_of_a_file_that_another_delete_removed_is_not_added(local) -> None:
     create(local, "3")
     change("delete", "id = 1")
-    ours = changing("delete", "id IN (2, 7)")
+    ours = begin_change("delete", "id IN (2, 7)")
     change("delete", "part = 'a'")
     ours()
     check(without(1, 2, 3, 4, 7))
@@ -693,7 +693,7 @@ def test_a_vector_of_a_file_that_another_delete_removed_is_not_added(local) -> N
 
 def test_deletes_of_a_file_that_another_delete_removed_are_removed(local, tmp_path: Path) -> None:
     create(local, "2")
-    ours = changing("delete", "id IN (2, 7)")
+    ours = begin_change("delete", "id IN (2, 7)")
     files = files_in(tmp_path)
     change("delete", "part = 'a'")
     ours()
@@ -704,7 +704,7 @@ def test_deletes_of_a_file_that_another_delete_removed_are_removed(local, tmp_pa
 
 def test_position_deletes_conflict_with_an_upgrade(local) -> None:
     create(local, "2")
-    ours = changing("delete", "id = 2")
+    ours = begin_change("delete", "id = 2")
     row_changes.upgrade()
     now().append(rows((9, "b")))
     with pytest.raises(lakescan.CommitConflict, match="upgraded the table to format version 3"):
@@ -717,7 +717,7 @@ def test_deletes_in_files_without_bounds_stay_those_of_their_own_data_file(local
     table.append(rows((1, "a"), (2, "a")))
     table.append(rows((3, "a"), (4, "a")))
     of_others = [replace(each, referenced_data_file=None) for each in row_deltas.position_deletes("id = 1")]
-    row_deltas.publish("delete", SnapshotChanges(added_deletes=row_deltas.added(of_others)))
+    row_deltas.publish("delete", SnapshotChanges(added_deletes=row_deltas.added_deletes(of_others)))
     check([(2, "a"), (3, "a"), (4, "a")])
     now().delete("id = 3")
     check([(2, "a"), (4, "a")])

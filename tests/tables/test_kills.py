@@ -124,7 +124,7 @@ def table_in(folder: Path, kind: str) -> None:
         ("delta, recorded", "overwrite in part"),
     ],
 )
-def test_a_table_is_whole_wherever_its_writer_was_killed(kind: str, change: str, tmp_path: Path) -> None:
+def test_a_table_is_complete_wherever_its_writer_is_killed(kind: str, change: str, tmp_path: Path) -> None:
     act, expected = CHANGES[change]
     table_in(tmp_path / "dry", kind)
     whole = Process()

@@ -43,7 +43,7 @@ SPLITS = {"commit.manifest.target-size-bytes": "1"}
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["iceberg version 1", "iceberg", "iceberg version 3", "delta"])
 @pytest.mark.parametrize("partition_by", [(), ("part",)])
-def test_a_table_has_the_rows_that_a_list_would_have(kind: str, partition_by: tuple[str, ...]) -> None:
+def test_a_table_has_the_rows_of_a_list_model(kind: str, partition_by: tuple[str, ...]) -> None:
     @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
     @given(STEPS, st.sampled_from([{}, MERGES, SPLITS]))
     def check(steps: list[tuple[str, Any]], manifests: dict[str, str]) -> None:

@@ -28,7 +28,7 @@ def many(made: Make) -> lakescan.Table:
     return now()
 
 
-def test_compacting_puts_the_small_files_of_a_partition_together(many: lakescan.Table) -> None:
+def test_compaction_merges_the_small_files_of_a_partition(many: lakescan.Table) -> None:
     done = many.compact()
     assert (done.files, done.removed_files) == (2, 8)
     assert pairs() == ALL
@@ -38,7 +38,7 @@ def test_compacting_puts_the_small_files_of_a_partition_together(many: lakescan.
 
 
 @pytest.mark.parametrize("pool", [ThreadPoolExecutor, PROCESSES], ids=["threads", "processes"])
-def test_an_executor_compacts_each_partition_by_itself(local: lakescan.Catalog, pool: Any) -> None:
+def test_an_executor_compacts_each_partition_separately(local: lakescan.Catalog, pool: Any) -> None:
     local.create_table("db.t", "id BIGINT, part STRING", partition_by=["part"])
     for pair in ALL:
         now().append(rows(pair))
@@ -58,7 +58,7 @@ def test_a_compaction_that_fails_leaves_no_file(local: lakescan.Catalog, tmp_pat
     assert data_files(tmp_path) == 7
 
 
-def test_streams_pass_a_compaction_over(many: lakescan.Table) -> None:
+def test_streams_skip_a_compaction(many: lakescan.Table) -> None:
     begin = (
         {"startingVersion": 0}
         if many.format == "delta"
@@ -70,7 +70,7 @@ def test_streams_pass_a_compaction_over(many: lakescan.Table) -> None:
     assert found == list(range(9))
 
 
-def test_just_some_files_are_compacted(local: lakescan.Catalog) -> None:
+def test_a_filter_limits_the_compacted_files(local: lakescan.Catalog) -> None:
     local.create_table("db.t", "id BIGINT, part STRING", partition_by=["part"])
     for pair in ALL:
         now().append(rows(pair))
@@ -79,7 +79,7 @@ def test_just_some_files_are_compacted(local: lakescan.Catalog) -> None:
     assert now().scan().plan().files.num_rows == 5
 
 
-def test_rows_that_are_added_meanwhile_stay_and_files_that_went_are_a_conflict(local: lakescan.Catalog) -> None:
+def test_concurrently_added_rows_stay_and_removed_files_conflict(local: lakescan.Catalog) -> None:
     from lakescan.catalogs.committer import CatalogCommitter
     from lakescan.iceberg.target import IcebergTarget
     from lakescan.maintenance import compact
@@ -100,7 +100,7 @@ def test_rows_that_are_added_meanwhile_stay_and_files_that_went_are_a_conflict(l
     assert pairs() == [(1, "b"), (3, "b")]
 
 
-def test_snapshots_expire_but_the_last_and_those_with_names(local: lakescan.Catalog) -> None:
+def test_snapshots_expire_except_the_last_and_named_ones(local: lakescan.Catalog) -> None:
     local.create_table("db.t", "id BIGINT, part STRING")
     for pair in ALL[:5]:
         now().append(rows(pair))
@@ -113,7 +113,7 @@ def test_snapshots_expire_but_the_last_and_those_with_names(local: lakescan.Cata
     assert int(now().expire_snapshots(datetime.now(UTC) - timedelta(days=1))) == 0
 
 
-def test_orphans_go_and_what_is_named_stays(many: lakescan.Table, tmp_path: Path) -> None:
+def test_orphans_are_removed_and_referenced_files_stay(many: lakescan.Table, tmp_path: Path) -> None:
     folder = Path(many.scan().plan().files["path"][0].as_py().removeprefix("file://")).parent
     old, new = folder / "part-orphan.parquet", folder / "part-new.parquet"
     for file in (old, new):
@@ -133,7 +133,7 @@ def test_orphans_go_and_what_is_named_stays(many: lakescan.Table, tmp_path: Path
         now().remove_orphans(datetime.now(UTC))
 
 
-def test_a_compacted_table_loses_its_old_files_once_they_are_forgotten(local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_old_files_are_removed_once_no_snapshot_references_them(local: lakescan.Catalog, tmp_path: Path) -> None:
     local.create_table("db.t", "id BIGINT, part STRING")
     for pair in ALL:
         now().append(rows(pair))

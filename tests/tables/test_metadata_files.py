@@ -70,7 +70,7 @@ def test_metadata_is_compressed_if_the_table_asks_for_it(kind: str, local: lakes
     assert connection("local").load_table("db.t").scan().count() == 2
 
 
-def test_other_catalogs_of_pyiceberg_write_as_they_always_do(kind: str, local, tmp_path: Path) -> None:
+def test_other_pyiceberg_catalogs_write_as_before(kind: str, local, tmp_path: Path) -> None:
     made(kind, local, **{"write.metadata.compression-codec": "gzip"}).append(rows(A))
     theirs = SqlCatalog("local", **connection("local").properties).load_table("db.t")
     if kind == "iceberg":
@@ -82,7 +82,7 @@ def test_other_catalogs_of_pyiceberg_write_as_they_always_do(kind: str, local, t
             theirs.transaction().set_properties(owner="me").commit_transaction()
 
 
-def test_an_unknown_codec_is_said_before_anything_is_committed(local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_an_unknown_codec_is_refused_before_anything_is_committed(local: lakescan.Catalog, tmp_path: Path) -> None:
     table = made("iceberg", local)
     set_in_another_way(**{"write.metadata.compression-codec": "zip"})
     with pytest.raises(lakescan.InvalidOption, match=r"compression-codec'='zip'"):
@@ -90,7 +90,7 @@ def test_an_unknown_codec_is_said_before_anything_is_committed(local: lakescan.C
     assert pairs() == []
 
 
-def test_a_table_has_as_many_old_metadata_files_as_it_asks_for(kind: str, local, tmp_path: Path) -> None:
+def test_a_table_keeps_the_configured_number_of_old_metadata_files(kind: str, local, tmp_path: Path) -> None:
     made(kind, local, **OLD_ONES_GO)
     for number in range(5):
         now().append(rows((number, "a")))
@@ -102,7 +102,9 @@ def test_a_table_has_as_many_old_metadata_files_as_it_asks_for(kind: str, local,
 @pytest.mark.parametrize(
     "properties", [{"write.metadata.delete-after-commit.enabled": "false"}, {"gc.enabled": "false"}]
 )
-def test_they_stay_if_commits_may_not_remove_them(properties: dict[str, str], local, tmp_path: Path) -> None:
+def test_old_metadata_files_stay_if_commits_may_not_remove_them(
+    properties: dict[str, str], local, tmp_path: Path
+) -> None:
     made("iceberg", local, **{**OLD_ONES_GO, **properties})
     for number in range(4):
         now().append(rows((number, "a")))
@@ -110,7 +112,9 @@ def test_they_stay_if_commits_may_not_remove_them(properties: dict[str, str], lo
     assert len(stored(tmp_path)) == 5
 
 
-def test_a_commit_whose_answer_is_lost_removes_none(kind: str, local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_a_commit_with_a_lost_answer_removes_no_metadata_files(
+    kind: str, local: lakescan.Catalog, tmp_path: Path
+) -> None:
     made(kind, local, **OLD_ONES_GO)
     for number in range(3):
         now().append(rows((number, "a")))
@@ -121,7 +125,7 @@ def test_a_commit_whose_answer_is_lost_removes_none(kind: str, local: lakescan.C
     assert len(pairs()) == 4
 
 
-def test_a_commit_that_fails_removes_none(local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_a_failed_commit_removes_no_metadata_files(local: lakescan.Catalog, tmp_path: Path) -> None:
     from pyiceberg.exceptions import CommitFailedException
 
     made("iceberg", local, **OLD_ONES_GO, **{"commit.retry.num-retries": "0"})
@@ -134,7 +138,7 @@ def test_a_commit_that_fails_removes_none(local: lakescan.Catalog, tmp_path: Pat
     assert stored(tmp_path) == before
 
 
-def test_metadata_is_in_the_folder_that_the_table_names(kind: str, local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_metadata_is_in_the_configured_folder(kind: str, local: lakescan.Catalog, tmp_path: Path) -> None:
     made(kind, local, **{"write.metadata.path": f"file://{tmp_path}/elsewhere/"})
     now().append(rows(A))
     assert {file.parent.name for file in tmp_path.rglob("*.avro")} == {"elsewhere"}
@@ -143,7 +147,7 @@ def test_metadata_is_in_the_folder_that_the_table_names(kind: str, local: lakesc
 
 
 @pytest.mark.parametrize("name", ["write.location-provider.impl", "write.py-location-provider.impl"])
-def test_a_class_that_a_table_names_is_not_run(name: str, local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_a_class_named_by_a_table_is_not_run(name: str, local: lakescan.Catalog, tmp_path: Path) -> None:
     made("iceberg", local)
     set_in_another_way(**{name: "pyiceberg.table.locations.SimpleLocationProvider"})
     with pytest.raises(lakescan.UnsupportedFeature, match=f"'{name}'.*Only Iceberg's own providers"):
@@ -151,7 +155,7 @@ def test_a_class_that_a_table_names_is_not_run(name: str, local: lakescan.Catalo
     assert not list(tmp_path.rglob("*.parquet"))
 
 
-def test_errors_that_allow_no_change_pass_through_as_they_are() -> None:
+def test_immutable_errors_are_passed_through_unchanged() -> None:
     class Refusal(Exception):
         def __setattr__(self, name: str, value: object) -> None:
             raise TypeError("can't modify immutable instance")  # as errors of a Hive metastore do

@@ -79,7 +79,9 @@ def test_each_state_is_read_once(
     assert set(reads.values()) == {1}
 
 
-def test_a_table_in_its_place_is_read_anew(local: lakescan.Catalog, table: lakescan.Table, reads: Counter[str]) -> None:
+def test_a_table_that_replaces_another_is_read_again(
+    local: lakescan.Catalog, table: lakescan.Table, reads: Counter[str]
+) -> None:
     """Cached metadata is used only for the same file of the same table."""
     known = IcebergTarget.open(CatalogCommitter(table.name), WriteOptions()).opened.metadata  # type: ignore[arg-type]
     same = IcebergTarget.open(CatalogCommitter(table.name), WriteOptions(), known=known)  # type: ignore[arg-type]
@@ -90,7 +92,7 @@ def test_a_table_in_its_place_is_read_anew(local: lakescan.Catalog, table: lakes
     assert len(later.opened.metadata.snapshots) == 2
 
 
-def test_settings_of_writes_reach_workers_whole(local: lakescan.Catalog, table: lakescan.Table) -> None:
+def test_write_settings_reach_workers_completely(local: lakescan.Catalog, table: lakescan.Table) -> None:
     writes = IcebergTarget.open(CatalogCommitter(table.name), WriteOptions()).writes  # type: ignore[arg-type]
     sent = pickle.loads(pickle.dumps(writes))
     assert sent.schema == writes.schema

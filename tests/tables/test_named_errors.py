@@ -37,7 +37,7 @@ def table(local: lakescan.Catalog) -> lakescan.Table:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_errors_have_the_name_by_which_a_table_was_opened(table: lakescan.Table, call: str) -> None:
+def test_errors_contain_the_name_used_to_open_the_table(table: lakescan.Table, call: str) -> None:
     folder = table.location
     with pytest.raises(LakescanError) as by_name:
         CALLS[call](table)
@@ -48,7 +48,7 @@ def test_errors_have_the_name_by_which_a_table_was_opened(table: lakescan.Table,
     assert str(by_folder.value).replace(folder, NAME) == str(by_name.value)
 
 
-def test_conflicts_have_the_name(local: lakescan.Catalog) -> None:
+def test_conflicts_contain_the_name_of_the_table(local: lakescan.Catalog) -> None:
     local.create_table("db.t", "id BIGINT, part STRING", format="delta").append(rows(A))
     before = now()._target(NO_OPTIONS)
     now().alter().add_column("more", "int").commit()
@@ -56,7 +56,7 @@ def test_conflicts_have_the_name(local: lakescan.Catalog) -> None:
         overwrite_rows(before, as_rows(rows(A)), NO_OPTIONS, None)
 
 
-def test_locations_of_files_stay() -> None:
+def test_locations_of_files_are_not_replaced_by_the_name() -> None:
     text = (
         "file:///lake/t: the file file:///lake/t/part-1.parquet is missing, and file:///lake/t.old; see file:///lake/t."
     )

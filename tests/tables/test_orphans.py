@@ -15,7 +15,7 @@ import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.maintenance import orphans
 from lakescan.maintenance.folder_search import FolderSearch
-from tests.tables.aged import age, folder_of, stray
+from tests.tables.aged import folder_of, make_old, write_stray_files
 from tests.tables.support import now, pairs, rows
 
 A, B, C = (1, "a"), (2, "b"), (3, "c")
@@ -35,14 +35,14 @@ def place(name: str = "db.t") -> Path:
 
 
 def removed(folder: Path, **options: Any) -> list[str]:
-    age(folder)
+    make_old(folder)
     listed = now().remove_orphans(dry_run=True, **options)
     found = now().remove_orphans(**options)
     assert sorted(found) == sorted(listed)
     return sorted(Path(each).name for each in found)
 
 
-def test_every_snapshot_stays_whole(table: lakescan.Table, tmp_path: Path) -> None:
+def test_every_snapshot_stays_complete(table: lakescan.Table, tmp_path: Path) -> None:
     """Also snapshots of branches and tags, and staged ones outside of all branches."""
     loaded = connection("local").load_table("db.t")
     first, second = (each.snapshot_id for each in loaded.metadata.snapshots)
@@ -51,17 +51,17 @@ def test_every_snapshot_stays_whole(table: lakescan.Table, tmp_path: Path) -> No
     with connection("local").load_table("db.t").transaction() as transaction:
         transaction.append(rows(C).cast(pa.schema([("id", pa.int64()), ("part", pa.string())])), branch=None)
     now().overwrite(rows((9, "z")))
-    stray(place() / "data" / "stray.parquet", place() / "metadata" / "stray.avro")
+    write_stray_files(place() / "data" / "stray.parquet", place() / "metadata" / "stray.avro")
     assert removed(tmp_path) == ["stray.avro", "stray.parquet"]
     for snapshot in now().inspect("snapshots")["snapshot_id"].to_pylist():
         assert now().scan().as_of(version=snapshot).to_arrow().num_rows > 0
     assert now().scan().as_of(branch="branch").count() == 2
 
 
-def test_what_is_behind_a_symbolic_link_stays(table: lakescan.Table, tmp_path: Path) -> None:
+def test_files_behind_a_symbolic_link_stay(table: lakescan.Table, tmp_path: Path) -> None:
     """It does not belong to the table: a link may lead anywhere."""
     elsewhere = tmp_path / "elsewhere"
-    stray(elsewhere / "kept", elsewhere / "deep" / "kept too", place() / "data" / "stray")
+    write_stray_files(elsewhere / "kept", elsewhere / "deep" / "kept too", place() / "data" / "stray")
     (place() / "data" / "folder").symlink_to(elsewhere)
     (place() / "data" / "file").symlink_to(elsewhere / "kept")
     assert removed(tmp_path) == ["stray"]
@@ -75,7 +75,7 @@ def test_nothing_is_removed_from_a_location_above_the_table_s_folder(
     table: lakescan.Table, tmp_path: Path, spelling: str
 ) -> None:
     above = spelling.format(place().parent.parent)
-    stray(place().parent / "report.csv", place() / "data" / "stray")
+    write_stray_files(place().parent / "report.csv", place() / "data" / "stray")
     with pytest.raises(lakescan.InvalidOption, match="next to the table"):
         removed(tmp_path, location=above)
     assert (place().parent / "report.csv").exists()
@@ -84,7 +84,7 @@ def test_nothing_is_removed_from_a_location_above_the_table_s_folder(
 
 
 @pytest.mark.parametrize("above", ["hdfs:///wh", "/wh", "hdfs://10.0.0.1:9000/", "hdfs://lake/wh"])
-def test_a_location_above_is_known_by_each_name_of_its_cluster(above: str) -> None:
+def test_a_parent_location_is_recognized_by_each_name_of_its_cluster(above: str) -> None:
     with pytest.raises(lakescan.InvalidOption, match="next to the table"):
         orphans._check_not_above(above, "hdfs://lake/wh/t")
     orphans._check_not_above("hdfs:///wh/t", "hdfs://lake/wh/t")
@@ -92,7 +92,7 @@ def test_a_location_above_is_known_by_each_name_of_its_cluster(above: str) -> No
 
 def test_hidden_folders_of_another_location_stay(table: lakescan.Table, tmp_path: Path) -> None:
     shared = tmp_path / ".shared" / "lake"
-    stray(shared / "stray", shared / ".venv" / "bin" / "kept", shared / "x" / "_hidden" / "kept")
+    write_stray_files(shared / "stray", shared / ".venv" / "bin" / "kept", shared / "x" / "_hidden" / "kept")
     assert removed(tmp_path, location=str(shared)) == ["stray"]
     assert len([each for each in shared.rglob("kept") if each.is_file()]) == 2
 
@@ -145,21 +145,21 @@ def test_snapshots_that_the_catalog_does_not_show_keep_their_files(table, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["write.data.path", "write.metadata.path"])
-def test_folders_elsewhere_are_looked_through_where_that_is_asked_for(local, tmp_path: Path, name: str) -> None:
+def test_other_folders_are_searched_on_request(local, tmp_path: Path, name: str) -> None:
     shared = tmp_path / "shared"
     for table in ("db.t", "db.other"):
         local.create_table(table, "id BIGINT, part STRING", properties={name: f"file://{shared}"})
         local.load_table(table).append(rows(A))
     assert removed(tmp_path) == []
     assert local.load_table("db.other").scan().to_arrow().num_rows == 1
-    stray(shared / "stray")
+    write_stray_files(shared / "stray")
     assert removed(tmp_path, location=shared) == ["stray"]
     for table in ("db.t", "db.other"):
         assert local.load_table(table).scan().to_arrow().num_rows == 1
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_the_folders_of_an_object_store_s_layout_are_looked_through(local, tmp_path: Path, elsewhere: bool) -> None:
+def test_the_folders_of_an_object_store_layout_are_searched(local, tmp_path: Path, elsewhere: bool) -> None:
     folder = tmp_path / "store"
     path = {"write.data.path": f"file://{folder}"} if elsewhere else {}
     properties = {"write.object-storage.enabled": "true", **path}
@@ -168,7 +168,7 @@ def test_the_folders_of_an_object_store_s_layout_are_looked_through(local, tmp_p
     partition = next(tmp_path.rglob("part=a"))
     entropy = partition.parts[-7:-3] if elsewhere else partition.parts[-5:-1]
     assert [len(step) for step in entropy] == [4, 4, 4, 8]
-    stray(partition / "stray.parquet")
+    write_stray_files(partition / "stray.parquet")
     assert removed(tmp_path, **({"location": folder} if elsewhere else {})) == ["stray.parquet"]
     assert pairs() == [A, B]
 
@@ -177,28 +177,28 @@ def test_other_tables_within_the_folders_stay(table: lakescan.Table, local: lake
     inner = place() / "data" / "inner"
     local.create_table("db.inner", "id BIGINT, part STRING", location=str(inner / "i")).append(rows(A))
     lakescan.save(rows(A), inner / "d", format="delta")
-    stray(inner / "i" / "data" / "not-ours", place() / "data" / "ours", place() / "data" / "_hidden" / "x")
+    write_stray_files(inner / "i" / "data" / "not-ours", place() / "data" / "ours", place() / "data" / "_hidden" / "x")
     assert removed(tmp_path) == ["ours"]
     assert local.load_table("db.inner").scan().to_arrow().num_rows == 1
     assert lakescan.table(inner / "d").scan().to_arrow().num_rows == 1
 
 
-def test_a_table_at_the_same_place_keeps_its_files(table: lakescan.Table, local: lakescan.Catalog, tmp_path) -> None:
+def test_a_table_at_the_same_location_keeps_its_files(table: lakescan.Table, local: lakescan.Catalog, tmp_path) -> None:
     local.create_table("db.twin", "id BIGINT, part STRING", location=str(place())).append(rows(C))
-    stray(place() / "data" / "stray")
+    write_stray_files(place() / "data" / "stray")
     assert removed(tmp_path) == ["stray"]
     assert local.load_table("db.twin").scan().to_arrow().num_rows == 1
     assert pairs() == [A, B]
 
 
 @pytest.mark.parametrize("looked", ["in its folder of data", "by an inventory of data"])
-def test_a_table_at_the_same_place_keeps_its_files_where_its_metadata_is_not_looked_through(
+def test_a_table_at_the_same_location_keeps_its_files_without_a_search_of_its_metadata(
     table: lakescan.Table, local: lakescan.Catalog, tmp_path: Path, looked: str
 ) -> None:
     local.create_table("db.twin", "id BIGINT, part STRING", location=str(place())).append(rows(C))
     data = place() / "data"
-    stray(data / "stray")
-    age(tmp_path)
+    write_stray_files(data / "stray")
+    make_old(tmp_path)
     files = [each for each in data.rglob("*") if each.is_file()]
     columns = {
         "path": list(map(str, files)),
@@ -213,9 +213,7 @@ def test_a_table_at_the_same_place_keeps_its_files_where_its_metadata_is_not_loo
 
 
 @pytest.mark.parametrize("outside", [False, True])
-def test_a_folder_of_another_table_is_not_looked_through_apart_from_it(
-    table: lakescan.Table, tmp_path: Path, outside: bool
-) -> None:
+def test_a_folder_of_another_table_is_not_searched(table: lakescan.Table, tmp_path: Path, outside: bool) -> None:
     other = (tmp_path / "elsewhere" if outside else place() / "data") / "other"
     lakescan.save(rows(A), other, format="delta", partition_by=["part"])
     (folder,) = other.glob("part=*")
@@ -223,7 +221,7 @@ def test_a_folder_of_another_table_is_not_looked_through_apart_from_it(
     assert lakescan.table(other).scan().to_arrow().num_rows == 1
 
 
-def test_files_are_as_old_as_the_store_says(table: lakescan.Table, monkeypatch) -> None:
+def test_the_age_of_files_is_computed_by_the_clock_of_the_store(table: lakescan.Table, monkeypatch) -> None:
     """The local clock may be wrong: with a clock one year ahead, all files would be old."""
 
     class Later(datetime):
@@ -239,11 +237,11 @@ def test_files_are_as_old_as_the_store_says(table: lakescan.Table, monkeypatch) 
     assert not list(place().rglob(".lakescan-clock*"))
 
 
-def test_what_is_committed_while_folders_are_listed_stays(table: lakescan.Table, tmp_path, monkeypatch) -> None:
+def test_files_committed_during_the_listing_stay(table: lakescan.Table, tmp_path, monkeypatch) -> None:
     """A file written long ago is committed between the listing and the check of the table."""
     late = place() / "data" / "late.parquet"
     pq.write_table(rows(C), late)
-    age(tmp_path)
+    make_old(tmp_path)
     look, looked = FolderSearch.list_folders, list[Any]()
 
     def listed(self: FolderSearch, folders: Any) -> Any:
@@ -260,7 +258,7 @@ def test_what_is_committed_while_folders_are_listed_stays(table: lakescan.Table,
 def test_a_table_whose_files_may_be_another_tables_loses_none(table: lakescan.Table, local, tmp_path: Path) -> None:
     with connection("local").load_table("db.t").transaction() as transaction:
         transaction.set_properties({"gc.enabled": "false"})
-    stray(place() / "data" / "stray")
+    write_stray_files(place() / "data" / "stray")
     for refused in (
         lambda: now().remove_orphans(),
         lambda: now().remove_orphans(dry_run=True),
@@ -293,15 +291,15 @@ def test_commits_may_remove_old_metadata_files_while_folders_are_listed(local, t
     local.create_table("db.t", "id BIGINT, part STRING", properties=kept)
     for row in (A, B, C):
         now().append(rows(row))
-    stray(place() / "data" / "stray.parquet")
-    age(tmp_path)
+    write_stray_files(place() / "data" / "stray.parquet")
+    make_old(tmp_path)
     after_the_listing(monkeypatch, lambda: [now().append(rows(A)) for _ in range(3)])
     orphans = now().remove_orphans()
     assert [Path(each).name for each in orphans if not each.endswith(".metadata.json")] == ["stray.parquet"]
     assert now().scan().to_arrow().num_rows == 6
 
 
-def test_files_of_a_table_in_the_same_folder_stay_though_its_metadata_is_replaced(
+def test_files_of_a_table_in_the_same_folder_stay_although_its_metadata_is_replaced(
     table: lakescan.Table, local, tmp_path, monkeypatch
 ) -> None:
     """All of its listed metadata files are deleted; a newer one references its files."""
@@ -309,7 +307,7 @@ def test_files_of_a_table_in_the_same_folder_stay_though_its_metadata_is_replace
     before = sorted((place() / "metadata").glob("*.metadata.json"))
     local.drop_table("db.t")
     local.create_table("db.t", "id BIGINT, part STRING")
-    age(tmp_path)
+    make_old(tmp_path)
 
     def replaced() -> None:
         before[-1].rename(before[-1].with_name("00009-newer.metadata.json"))

@@ -19,7 +19,7 @@ from lakescan.maintenance import unreferenced_files as compared_by_workers
 from lakescan.storage import Storage
 from lakescan.storage.listing import list_files
 from tests.support.workers import Workers
-from tests.tables.aged import LONG_AGO, age, folder_of, stray
+from tests.tables.aged import LONG_AGO, folder_of, make_old, write_stray_files
 from tests.tables.support import Make, now, pairs, rows
 
 
@@ -34,14 +34,14 @@ def written(table: lakescan.Table) -> Path:
         table.append(rows((number, "a"), (10 + number, "b")))
     now().overwrite(rows((5, "a")), where="part = 'a'")
     folder = folder_of(now().folder)
-    stray(folder / "data" / "stray.parquet", folder / "data" / "part=a" / "deep" / "stray 1%20.parquet")
-    stray(folder / "data" / "part=b" / "s2.parquet", folder / "data" / "part=b" / "_hidden" / "s3.parquet")
-    stray(folder / "metadata" / "stray.avro")
-    age(folder)
+    write_stray_files(folder / "data" / "stray.parquet", folder / "data" / "part=a" / "deep" / "stray 1%20.parquet")
+    write_stray_files(folder / "data" / "part=b" / "s2.parquet", folder / "data" / "part=b" / "_hidden" / "s3.parquet")
+    write_stray_files(folder / "metadata" / "stray.avro")
+    make_old(folder)
     return folder
 
 
-def test_workers_find_and_remove_what_one_process_finds(made: Make) -> None:
+def test_workers_remove_the_same_orphans_as_one_process(made: Make) -> None:
     folder = written(made())
     before = pairs()
     expected = sorted(now().remove_orphans(dry_run=True))
@@ -56,7 +56,7 @@ def test_workers_find_and_remove_what_one_process_finds(made: Make) -> None:
     assert list(now().remove_orphans(executor=Workers())) == []
 
 
-def test_one_share_and_many_find_the_same(made: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_partition_and_many_find_the_same_orphans(made: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     written(made())
     expected = sorted(now().remove_orphans(dry_run=True))
     monkeypatch.setattr(compared_by_workers, "_MOST_SHARES", 1)
@@ -71,20 +71,20 @@ def test_files_of_branches_tags_and_other_spellings_stay(local: lakescan.Catalog
     now().overwrite(rows((2, "b")))
     now().create_branch("audit")
     now().append(rows((3, "c")), branch="audit")
-    age(folder_of(now().folder))
+    make_old(folder_of(now().folder))
     assert list(now().remove_orphans(executor=Workers())) == []
     assert now().scan().as_of(tag="first").count() == 1
     assert now().scan().as_of(branch="audit").count() == 2
 
 
-def test_files_that_a_commit_names_meanwhile_stay(local: lakescan.Catalog) -> None:
+def test_concurrently_committed_files_stay(local: lakescan.Catalog) -> None:
     """An old file is listed as a candidate; another writer adds it to the table before it is removed."""
     local.create_table("db.t", "id BIGINT, part STRING").append(rows((1, "a")))
     folder = folder_of(now().folder)
     late, stays = folder / "data" / "late.parquet", folder / "data" / "late too.parquet"
     for file in (late, stays):
         pq.write_table(rows((2, "b")), file)
-    age(folder)
+    make_old(folder)
     assert len(now().remove_orphans(dry_run=True, executor=Workers())) == 2
 
     def adopt() -> None:
@@ -100,8 +100,8 @@ def test_other_tables_inside_are_left_alone(local: lakescan.Catalog) -> None:
     made.append(rows((1, "a")))
     inside = folder_of(now().folder) / "data" / "inner"
     lakescan.save(rows((2, "b")), str(inside), format="delta")
-    stray(inside / "stray.parquet")
-    age(folder_of(now().folder))
+    write_stray_files(inside / "stray.parquet")
+    make_old(folder_of(now().folder))
     assert list(now().remove_orphans(executor=Workers())) == []
     assert lakescan.table(str(inside)).count() == 1
 
@@ -116,7 +116,7 @@ def test_files_that_are_reached_by_links_stay(local: lakescan.Catalog, tmp_path:
     assert list(now().remove_orphans(executor=Workers())) == []
 
 
-def test_nothing_is_removed_where_it_is_unclear_what_a_file_belongs_to(
+def test_nothing_is_removed_if_the_owner_of_a_file_is_unclear(
     local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = written(local.create_table("db.t", "id BIGINT, part STRING"))
@@ -174,7 +174,7 @@ def test_expiry_by_workers_removes_what_only_expired_snapshots_had(
     assert len([each for each in before - after if each.name.startswith("snap-")]) == 2
     assert pairs() == [(4, "d")]
     assert now().scan().as_of(tag="first").to_arrow()["id"].to_pylist() == [1]
-    age(folder)
+    make_old(folder)
     assert list(now().remove_orphans()) == []
 
 
@@ -205,7 +205,7 @@ def test_expiry_that_ended_before_its_files_were_removed_is_finished_by_the_next
         with pytest.raises(KeyboardInterrupt):
             now().expire_snapshots("2100-01-01", clean_expired_files=True, executor=Workers())
     assert len(now().inspect("snapshots")) == 1
-    age(folder_of(now().folder))
+    make_old(folder_of(now().folder))
     removed = now().remove_orphans(executor=Workers())
     assert [Path(each).suffix for each in removed].count(".parquet") == 1
     assert pairs() == [(2, "b")]
@@ -237,7 +237,7 @@ def test_a_removal_that_is_interrupted_is_finished_by_the_next(
 
 
 @pytest.mark.parametrize("executor", [None, Workers()])
-def test_the_newest_action_of_a_delta_log_tells_whether_a_file_is_needed(
+def test_the_newest_action_of_a_delta_log_decides_whether_a_file_is_needed(
     local: lakescan.Catalog, executor: Workers | None
 ) -> None:
     """In the checkpoint, and in commits before and after it: removed and old, just removed, and restored."""
@@ -261,7 +261,7 @@ def test_the_newest_action_of_a_delta_log_tells_whether_a_file_is_needed(
     now().delete("id = 4")  # by a deletion vector
     late = append((5, "e"))
     now().delete("id = 5")
-    age(folder)
+    make_old(folder)
     long_ago(folder / "_delta_log", removed=gone | late)
     found = {Path(each).name for each in now().remove_orphans(dry_run=True, executor=executor)}
     assert found == gone | late

@@ -82,7 +82,7 @@ def looks(number: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "iceberg version 3", "delta"])
-def test_rows_are_there_once_or_not_at_all_wherever_a_call_fails(kind: str) -> None:
+def test_rows_exist_once_or_not_at_all_wherever_a_call_fails(kind: str) -> None:
     operations = [name for name in OPERATIONS if kind != "delta" or name != "expire"]
 
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -123,7 +123,7 @@ def _states_are_whole(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
-def test_a_commit_of_which_nothing_is_known_says_so_and_leaves_its_files(kind: str, local, tmp_path: Path) -> None:
+def test_a_commit_with_an_unknown_outcome_reports_it_and_keeps_its_files(kind: str, local, tmp_path: Path) -> None:
     maker(kind, local)()
     owner, name = calls_of(kind)[3]
     with (
@@ -190,7 +190,7 @@ def test_a_snapshot_is_found_however_many_commits_came_after_it(local: lakescan.
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "iceberg version 3"])
-def test_a_commit_to_another_branch_meanwhile_is_no_obstacle(kind: str, local: lakescan.Catalog) -> None:
+def test_a_concurrent_commit_to_another_branch_is_no_obstacle(kind: str, local: lakescan.Catalog) -> None:
     maker(kind, local)().append(rows(A))
     now().append(rows(B), branch="other")
     before = now()._target(WriteOptions())

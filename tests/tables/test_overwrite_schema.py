@@ -60,12 +60,12 @@ def test_the_options_of_the_write_are_in_its_snapshot(table: lakescan.Table) -> 
     assert (summary.operation.value, summary["job"]) == ("overwrite", "7")
 
 
-def test_no_rows_leave_an_empty_table_with_the_columns(table: lakescan.Table) -> None:
+def test_an_overwrite_without_rows_leaves_an_empty_table_with_the_columns(table: lakescan.Table) -> None:
     now().overwrite(NEW.slice(0, 0), overwriteSchema=True)
     assert now().scan().to_arrow().to_pydict() == {"part": [], "id": [], "price": []}
 
 
-def test_the_first_rows_of_a_table_may_bring_its_columns(local: lakescan.Catalog) -> None:
+def test_the_first_rows_of_a_table_may_add_its_columns(local: lakescan.Catalog) -> None:
     local.create_table("db.t", "id BIGINT")
     now().overwrite(NEW, overwriteSchema=True)
     assert now().scan().to_arrow().to_pydict() == NEW.to_pydict()
@@ -115,7 +115,7 @@ def test_columns_that_the_sort_order_needs_stay(local: lakescan.Catalog) -> None
 
 
 @pytest.mark.parametrize("options", [{"branch": "audit"}, {"wap-id": "7"}, {"validate-from-snapshot-id": 1}], ids=str)
-def test_columns_are_those_of_all_branches(local: lakescan.Catalog, options: dict[str, Any]) -> None:
+def test_the_columns_apply_to_all_branches(local: lakescan.Catalog, options: dict[str, Any]) -> None:
     maker("iceberg", local)(properties={"write.wap.enabled": "true"}).append(rows(A))
     with pytest.raises(lakescan.UnsupportedFeature, match=r"overwriteSchema of local\.db\.t"):
         now().overwrite(NEW, overwriteSchema=True, **options)
@@ -123,7 +123,7 @@ def test_columns_are_those_of_all_branches(local: lakescan.Catalog, options: dic
 
 
 @pytest.mark.parametrize("change", ["rows", "columns"])
-def test_other_columns_conflict_with_commits_since(table: lakescan.Table, tmp_path: Path, change: str) -> None:
+def test_other_columns_conflict_with_concurrent_commits(table: lakescan.Table, tmp_path: Path, change: str) -> None:
     options = WriteOptions.parse({"overwriteSchema": True}, "iceberg")
     before = replace(now()._target(options), options=options)
     if change == "rows":
@@ -156,7 +156,7 @@ OTHER = pa.table({"name": ["A", "B"], "day": ["x", "y"], "n": pa.array([1, 2], p
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
 @pytest.mark.parametrize("mapped", [False, True], ids=["", "mapped"])
-def test_an_overwrite_of_the_schema_partitions_the_table_again(local, format: str, mapped: bool) -> None:
+def test_an_overwrite_of_the_schema_can_repartition_the_table(local, format: str, mapped: bool) -> None:
     properties = {"delta.columnMapping.mode": "name"} if mapped and format == "delta" else {}
     lakescan.save(OTHER, "local.db.t", format=format, partition_by="day", properties=properties)
     lakescan.save(OTHER, "local.db.t", mode="overwrite", partition_by=["name"], overwriteSchema=True)
@@ -180,7 +180,7 @@ def partitions() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("mapping", [{}, {"delta.columnMapping.mode": "name"}], ids=["plain", "mapped"])
-def test_partition_columns_that_an_overwrite_drops_are_none_any_more(local, mapping: dict[str, str]) -> None:
+def test_dropped_partition_columns_no_longer_partition_the_table(local, mapping: dict[str, str]) -> None:
     lakescan.save(OTHER, "local.db.t", format="delta", partition_by=["day", "name"], properties=mapping)
     now().overwrite(OTHER.select(["name", "n"]), overwriteSchema=True)
     assert now().partitioning == "name"
@@ -237,7 +237,7 @@ def test_other_partitions_than_those_of_the_table_are_refused(local, tmp_path: P
 
 
 @pytest.mark.parametrize("properties", [{}, {"delta.columnMapping.mode": "name"}], ids=["plain", "mapped"])
-def test_another_schema_conflicts_with_another_schema_meanwhile(local, tmp_path: Path, properties) -> None:
+def test_two_concurrent_schema_overwrites_conflict(local, tmp_path: Path, properties) -> None:
     lakescan.save(OTHER, "local.db.t", format="delta", partition_by="day", properties=properties)
     options = WriteOptions.parse({"overwriteSchema": True, "partition-by": "name"}, "delta")
     target = replace(now()._target(options), options=options)

@@ -69,7 +69,7 @@ def exactly(values: pa.Array) -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "values", "format"), CASES, ids=[f"{name}, {format}" for name, _, format in CASES])
-def test_each_value_is_a_partition_and_comes_back(
+def test_each_value_is_a_partition_and_is_read_back(
     name: str, values: pa.Array, format: str, local: lakescan.Catalog, tmp_path: Path
 ) -> None:
     rows = pa.table({"p": values, "id": pa.array(range(len(values)), pa.int32())})
@@ -93,7 +93,7 @@ UUIDS = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16), b"\xff" *
     [*CASES, ("uuids", UUIDS, "iceberg")],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_each_partition_is_replaced_and_compacted_by_itself(
+def test_each_partition_is_replaced_and_compacted_separately(
     name: str, values: pa.Array, format: str, local: lakescan.Catalog, tmp_path: Path
 ) -> None:
     """0.0 and -0.0 are two partitions; NaN is one, and null is one."""
@@ -125,7 +125,7 @@ def test_decimals_that_are_too_long_once_they_are_truncated_are_refused(kind: pa
 @pytest.mark.parametrize(
     "values", [pa.array(["a", ""]), pa.array(["__HIVE_DEFAULT_PARTITION__"]), pa.array([b"\xff"]), pa.array([b""])]
 )
-def test_what_deltas_log_cannot_hold_is_refused_and_nothing_stays(values: pa.Array, tmp_path: Path) -> None:
+def test_values_that_deltas_log_cannot_hold_are_refused_without_leftovers(values: pa.Array, tmp_path: Path) -> None:
     table = tmp_path / "t"
     with pytest.raises(lakescan.SchemaMismatch, match="partition column 'p' has the value"):
         lakescan.save(pa.table({"p": values, "id": [1] * len(values)}), table, format="delta", partition_by="p")
@@ -133,7 +133,7 @@ def test_what_deltas_log_cannot_hold_is_refused_and_nothing_stays(values: pa.Arr
 
 
 @pytest.mark.parametrize("name", ["far dates", "far times", "far instants"])
-def test_years_that_pyiceberg_cannot_say_are_refused_as_partitions(name: str, local: lakescan.Catalog) -> None:
+def test_years_that_pyiceberg_cannot_represent_are_refused_as_partitions(name: str, local: lakescan.Catalog) -> None:
     rows = pa.table({"p": VALUES[name]})
     with pytest.raises(lakescan.UnsupportedFeature, match="years are 1 to 9999"):
         lakescan.save(rows, "local.db.t", partition_by="p")
@@ -141,7 +141,7 @@ def test_years_that_pyiceberg_cannot_say_are_refused_as_partitions(name: str, lo
     assert exactly(lakescan.table("local.db.u").scan().to_arrow()["p"].combine_chunks()) == exactly(VALUES[name])
 
 
-def test_nanoseconds_themselves_are_no_partitions(local: lakescan.Catalog) -> None:
+def test_nanoseconds_cannot_be_identity_partitions(local: lakescan.Catalog) -> None:
     nanos = pa.array([-1, 1, 1001, 2**63 - 1, None], pa.timestamp("ns"))
     rows = pa.table({"t": nanos, "id": pa.array(range(5), pa.int32())})
     third = {"table-property.format-version": "3"}
@@ -165,7 +165,7 @@ COLUMNS = st.lists(st.lists(st.sampled_from([0, 1, 2, None]), min_size=6, max_si
 
 @settings(max_examples=100, deadline=None)
 @given(COLUMNS)
-def test_rows_are_shared_out_by_all_of_their_values(columns: list[list[int | None]]) -> None:
+def test_rows_are_distributed_by_all_partition_values(columns: list[list[int | None]]) -> None:
     keys = [pa.array(each, pa.int64()) for each in columns]
     parts = list(split_by_partition(keys, pa.record_batch({"row": pa.array(range(6))})))
     assert {key: rows["row"].to_pylist() for key, rows in parts} == {
@@ -174,7 +174,7 @@ def test_rows_are_shared_out_by_all_of_their_values(columns: list[list[int | Non
     }
 
 
-def test_many_values_in_many_columns_are_told_apart() -> None:
+def test_many_values_in_many_columns_are_distinguished() -> None:
     """There are more combinations than 64 bits can count."""
     keys = [pa.array(np.random.default_rng(seed).permutation(70_000)) for seed in range(5)]
     assert len(np.unique(row_numbers(keys))) == 70_000
@@ -199,7 +199,7 @@ def test_rows_of_a_partition_keep_their_order_whatever_batches_they_come_in(
 
 
 @pytest.mark.parametrize(("format", "left"), [("delta", 0), ("iceberg", 2)])
-def test_a_dynamic_overwrite_by_no_rows_replaces_unpartitioned_tables_as_their_engines_do(
+def test_an_empty_dynamic_overwrite_of_an_unpartitioned_table_acts_as_in_its_engine(
     local: lakescan.Catalog, format: str, left: int
 ) -> None:
     """Delta on Spark ignores the mode for such tables; Iceberg in Java skips the commit."""
@@ -209,7 +209,7 @@ def test_a_dynamic_overwrite_by_no_rows_replaces_unpartitioned_tables_as_their_e
     assert table.count() == left
 
 
-def test_numbers_are_written_to_deltas_log_in_javas_spelling(tmp_path: Path) -> None:
+def test_numbers_are_written_to_deltas_log_in_javas_format(tmp_path: Path) -> None:
     """Delta on Spark compares partitions by text, also in OPTIMIZE: another format would be another partition."""
     rows = pa.table({"d": [1e10, 1e-30], "f": pa.array([0.1, 16777216], pa.float32()), "id": [1, 2]})
     lakescan.save(rows, tmp_path / "t", format="delta", partition_by=["d", "f"])
@@ -222,7 +222,7 @@ def test_numbers_are_written_to_deltas_log_in_javas_spelling(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_a_partition_column_whose_name_begins_with_a_dot(tmp_path: Path, format: str) -> None:
+def test_a_partition_column_may_begin_with_a_dot(tmp_path: Path, format: str) -> None:
     """Arrow would read such a name as a path to a nested field."""
     lake = lakescan.catalog("dotted", warehouse=str(tmp_path / "lake"))
     lake.create_namespace("db")

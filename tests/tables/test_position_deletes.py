@@ -56,13 +56,13 @@ def test_deletes_are_as_old_as_the_newest_of_those_that_they_replace(local: lake
     make(local, PARTITION)
     for n in range(5):
         now().delete(f"id = {n}")
-    number = row_deltas.head().sequence_number
+    number = row_deltas.head_snapshot().sequence_number
     now().append(rows((50, "a")))
     now().rewrite_position_deletes()
     assert now().scan().plan().table.deletes["sequence_number"].to_pylist() == [number]
 
 
-def test_a_limit_says_how_many_files_a_partition_needs(local: lakescan.Catalog) -> None:
+def test_an_option_sets_the_minimum_number_of_files(local: lakescan.Catalog) -> None:
     make(local, PARTITION)
     for n in (1, 2):
         now().delete(f"id = {n}")
@@ -81,12 +81,12 @@ def test_a_filter_limits_the_partitions(local: lakescan.Catalog) -> None:
     assert pairs() == before
 
 
-def test_deletes_about_one_file_each_are_rewritten_where_a_file_has_several(local: lakescan.Catalog) -> None:
+def test_deletes_by_file_are_rewritten_if_a_file_has_several(local: lakescan.Catalog) -> None:
     make(local, FILE)
     now().delete("id in (1, 11)")
     assert deletes() == 2
     assert not now().rewrite_position_deletes(min_input_files=2).rewritten_delete_files  # one for each file already
-    added = row_deltas.added(row_deltas.position_deletes("id in (2, 12)"))
+    added = row_deltas.added_deletes(row_deltas.position_deletes("id in (2, 12)"))
     row_deltas.publish("delete", SnapshotChanges(added_deletes=added))
     before = pairs()
     done = now().rewrite_position_deletes(min_input_files=2)
@@ -94,7 +94,7 @@ def test_deletes_about_one_file_each_are_rewritten_where_a_file_has_several(loca
     assert pairs() == before
 
 
-def test_deletes_of_files_that_are_gone_are_dropped(local: lakescan.Catalog) -> None:
+def test_deletes_of_removed_files_are_dropped(local: lakescan.Catalog) -> None:
     make(local, PARTITION)
     now().delete("id in (1, 11)")
     files = now().scan().where("part = 'a'").plan().files["path"].combine_chunks()
@@ -139,7 +139,7 @@ def rewriting() -> Any:
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("other", ["delete", "compact", "append"])
-def test_a_rewrite_goes_onto_others_or_conflicts_and_never_restores_rows(
+def test_a_rewrite_is_rebased_or_conflicts_and_never_restores_rows(
     local: lakescan.Catalog, version: int, other: str
 ) -> None:
     make(local, PARTITION)

@@ -86,7 +86,7 @@ CHANGES: dict[str, tuple[Callable[[Any], Any], Rows]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_rows_are_read_by_the_columns_that_there_are_now(
+def test_published_rows_are_read_by_the_current_columns(
     table: lakescan.Table, change: str, publish: Callable[[lakescan.Table], Rows]
 ) -> None:
     make, expected = CHANGES[change]
@@ -94,16 +94,14 @@ def test_rows_are_read_by_the_columns_that_there_are_now(
     assert publish(table) == expected
 
 
-def test_a_column_that_was_added_anew_has_no_old_values(
-    table: lakescan.Table, publish: Callable[[lakescan.Table], Rows]
-) -> None:
+def test_a_readded_column_has_no_old_values(table: lakescan.Table, publish: Callable[[lakescan.Table], Rows]) -> None:
     table.alter().drop_column("part").commit()
     table.alter().add_column("part", "STRING").commit()
     assert [each["part"] for each in publish(table)] == [None, None]
 
 
 @pytest.mark.parametrize("version", ["2", "3"])
-def test_rows_that_were_staged_before_an_upgrade(
+def test_rows_staged_before_an_upgrade_are_published(
     local: lakescan.Catalog, version: str, publish: Callable[[lakescan.Table], Rows]
 ) -> None:
     table = staged(local, str(int(version) - 1))
@@ -118,7 +116,7 @@ def test_rows_that_were_staged_before_an_upgrade(
         assert len(set(ids)) == len(ids)
 
 
-def test_nulls_of_a_column_that_may_have_none_by_now_are_refused(
+def test_nulls_in_a_now_required_column_are_refused(
     table: lakescan.Table, publish: Callable[[lakescan.Table], Rows]
 ) -> None:
     table.alter().change_column("part", required=True).change_column("id", required=True).commit()
@@ -152,7 +150,7 @@ def test_rows_without_nulls_are_published(
     ],
     ids=["rollback", "set_current", "restore", "create_branch", "replace_branch"],
 )
-def test_no_branch_gets_a_state_with_nulls_that_it_may_not_have(local: lakescan.Catalog, move: Any) -> None:
+def test_no_branch_gets_a_state_with_forbidden_nulls(local: lakescan.Catalog, move: Any) -> None:
     table = local.create_table("db.t", "id BIGINT, part STRING, n INT")
     table.append(rows((1, None, None)))
     first = table.version
@@ -176,7 +174,7 @@ def test_a_column_with_a_default_has_no_nulls_in_older_rows(local: lakescan.Cata
     assert [each["x"] for each in now(table)] == [7, 7]
 
 
-def test_members_of_structs_are_looked_at_too(local: lakescan.Catalog) -> None:
+def test_members_of_structs_are_checked(local: lakescan.Catalog) -> None:
     properties = {"write.wap.enabled": "true"}
     table = local.create_table("db.t", "id BIGINT, s STRUCT<a: INT>", properties=properties)
     kind = pa.struct([("a", pa.int32())])
@@ -195,7 +193,7 @@ def test_members_of_structs_are_looked_at_too(local: lakescan.Catalog) -> None:
     assert [each["s"] for each in now(table)] == [{"a": 1}, None, {"a": 2}]
 
 
-def test_a_file_is_there_once_however_it_is_picked(local: lakescan.Catalog) -> None:
+def test_a_file_is_in_the_table_once_however_it_is_picked(local: lakescan.Catalog) -> None:
     """The copy of a cherry-picked snapshot has the same files."""
     table = staged(local)
     source = max(table.inspect("snapshots")["snapshot_id"].to_pylist(), key=lambda each: each != table.version)
@@ -221,7 +219,7 @@ def test_files_that_have_expired_are_not_published(local: lakescan.Catalog) -> N
         table.publish("load")
 
 
-def test_rows_of_a_layout_that_was_removed_are_refused(local: lakescan.Catalog) -> None:
+def test_rows_of_a_removed_partition_spec_are_refused(local: lakescan.Catalog) -> None:
     from pyiceberg.table.update import RemovePartitionSpecsUpdate
 
     from lakescan.catalogs.registry import connection
@@ -238,7 +236,7 @@ def test_rows_of_a_layout_that_was_removed_are_refused(local: lakescan.Catalog) 
     assert [each["id"] for each in now(table)] == [1]
 
 
-def test_partitions_that_were_replaced_in_another_layout(local: lakescan.Catalog) -> None:
+def test_partitions_replaced_under_another_spec_are_published(local: lakescan.Catalog) -> None:
     properties = {"write.wap.enabled": "true"}
     table = local.create_table("db.t", "id BIGINT, part STRING, n INT", partition_by=["part"], properties=properties)
     table.append(rows((1, "a", 1), (2, "b", 2)))

@@ -60,7 +60,7 @@ def during(action: Action, meanwhile: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-def test_other_commits_do_not_matter(table: lakescan.Table, name: str) -> None:
+def test_unrelated_commits_do_not_conflict(table: lakescan.Table, name: str) -> None:
     during(ACTIONS[name], lambda: now().create_tag("of another"))
     assert "of another" in now().tags
 
@@ -76,7 +76,9 @@ def test_other_commits_do_not_matter(table: lakescan.Table, name: str) -> None:
         ("set", lambda: now().append(rows((4, "b")))),
     ],
 )
-def test_what_another_has_moved_is_a_conflict(table: lakescan.Table, name: str, meanwhile: Callable[[], Any]) -> None:
+def test_a_concurrently_moved_reference_is_a_conflict(
+    table: lakescan.Table, name: str, meanwhile: Callable[[], Any]
+) -> None:
     with pytest.raises(CommitConflict, match="another writer moved"):
         during(ACTIONS[name], meanwhile)
     after = {**now().branches, **now().tags}
@@ -87,12 +89,12 @@ def test_what_another_has_moved_is_a_conflict(table: lakescan.Table, name: str, 
         assert pairs() == [(1, "a"), (2, "a"), (4, "b")]
 
 
-def test_a_pick_goes_onto_commits_of_others(table: lakescan.Table) -> None:
+def test_a_cherry_pick_is_rebased_onto_concurrent_commits(table: lakescan.Table) -> None:
     during(ACTIONS["pick"], lambda: now().append(rows((4, "c"))))
     assert pairs() == [(1, "a"), (2, "a"), (3, "b"), (4, "c")]
 
 
-def test_a_child_that_is_not_one_any_more_is_picked_as_a_new_snapshot(table: lakescan.Table) -> None:
+def test_a_snapshot_that_is_no_longer_a_child_is_picked_as_a_new_one(table: lakescan.Table) -> None:
     table.create_branch("c")
     table.append(rows((5, "c")), branch="c")
     child = table.branches["c"].snapshot_id
@@ -120,7 +122,7 @@ def test_a_lost_answer_is_looked_up(table: lakescan.Table, name: str) -> None:
     }.get(name, [(1, "a"), (2, "a")])
 
 
-def test_a_staged_snapshot_that_expires_meanwhile_is_not_published(local: lakescan.Catalog) -> None:
+def test_a_concurrently_expired_staged_snapshot_is_not_published(local: lakescan.Catalog) -> None:
     """Its files may be deleted with it, so they must not enter the current state."""
     table = maker("iceberg", local)(properties={"write.wap.enabled": "true"})
     table.append(rows((1, "a")))

@@ -44,7 +44,7 @@ def test_a_branch_names_the_current_snapshot_and_grows_on_its_own(table: lakesca
     assert table.branches["audit"].snapshot_id == line(table, "audit")[0] != table.version
 
 
-def test_a_branch_begins_at_any_state(table: lakescan.Table) -> None:
+def test_a_branch_can_begin_at_any_state(table: lakescan.Table) -> None:
     second, first = line(table)
     table.create_branch("by_version", version=first)
     table.create_tag("named", version=first)
@@ -67,7 +67,7 @@ def test_a_tag_keeps_its_snapshot_from_expiring(table: lakescan.Table) -> None:
     assert line(table) == [second]
 
 
-def test_a_name_is_taken_once(table: lakescan.Table) -> None:
+def test_a_used_name_is_refused(table: lakescan.Table) -> None:
     second, first = line(table)
     table.create_tag("t", version=first)
     for create in (table.create_branch, table.create_tag):
@@ -82,7 +82,7 @@ def test_a_name_is_taken_once(table: lakescan.Table) -> None:
     assert table.tags["t"].snapshot_id == second
 
 
-def test_what_is_replaced_keeps_its_retention(table: lakescan.Table) -> None:
+def test_a_replaced_reference_keeps_its_retention(table: lakescan.Table) -> None:
     second, first = line(table)
     week, day = timedelta(days=7), timedelta(days=1)
     table.create_branch("b", version=first, max_ref_age=week, max_snapshot_age=day, min_snapshots_to_keep=3)
@@ -94,7 +94,7 @@ def test_what_is_replaced_keeps_its_retention(table: lakescan.Table) -> None:
     assert table.branches["b"].min_snapshots_to_keep == 5
 
 
-def test_only_what_is_there_is_replaced_or_dropped(table: lakescan.Table) -> None:
+def test_only_existing_references_are_replaced_or_dropped(table: lakescan.Table) -> None:
     table.create_tag("audited")
     for change in (table.replace_branch, table.replace_tag, table.drop_branch, table.drop_tag):
         with pytest.raises(NoSuchSnapshot, match=r"has no (branch|tag) 'nothing'"):
@@ -119,7 +119,7 @@ def test_only_what_is_there_is_replaced_or_dropped(table: lakescan.Table) -> Non
         ({"min_snapshots_to_keep": 0}, "at least 1"),
     ],
 )
-def test_arguments_that_make_no_sense_are_refused(table: lakescan.Table, arguments: dict, message: str) -> None:
+def test_invalid_arguments_are_refused(table: lakescan.Table, arguments: dict, message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         table.create_branch("b", **arguments)
     assert list(table.branches) == ["main"]
@@ -148,14 +148,14 @@ def test_main_moves_forward_to_a_branch_that_has_all_its_commits(table: lakescan
     assert str(table.fast_forward("main", "audit")) == "main: nothing to do"
 
 
-def test_another_retention_of_a_branch_is_a_change(table: lakescan.Table) -> None:
+def test_the_retention_of_a_branch_can_be_changed(table: lakescan.Table) -> None:
     table.create_branch("audit")
     text = "ALTER TABLE local.db.t REPLACE BRANCH audit RETAIN 7 DAYS"
     assert str(lakescan.sql(text)) == f"audit: retention changed, at snapshot {table.version}"
     assert str(lakescan.sql(text)) == "audit: nothing to do"
 
 
-def test_a_branch_that_lacks_commits_is_not_moved_to(table: lakescan.Table) -> None:
+def test_a_fast_forward_to_a_diverged_branch_is_refused(table: lakescan.Table) -> None:
     table.create_branch("audit")
     table.append(rows((3, "b")), branch="audit")
     table.append(rows((4, "b")))
@@ -166,7 +166,7 @@ def test_a_branch_that_lacks_commits_is_not_moved_to(table: lakescan.Table) -> N
     assert pairs() == [(1, "a"), (2, "a"), (4, "b")]
 
 
-def test_a_table_goes_back_to_an_ancestor(table: lakescan.Table) -> None:
+def test_a_table_is_rolled_back_to_an_ancestor(table: lakescan.Table) -> None:
     second, first = line(table)
     result = table.rollback(version=first)
     assert (result.previous, result.current, table.version) == (second, first, first)
@@ -180,7 +180,7 @@ def test_a_table_goes_back_to_an_ancestor(table: lakescan.Table) -> None:
     assert line(table)[1:] == [first]
 
 
-def test_a_table_goes_back_to_what_was_before_a_time(table: lakescan.Table) -> None:
+def test_a_table_is_rolled_back_to_a_time(table: lakescan.Table) -> None:
     second, first = line(table)
     when = dict(zip(*table.ancestors().to_pydict().values(), strict=True))
     with pytest.raises(NoSuchSnapshot, match="from before"):
@@ -190,7 +190,7 @@ def test_a_table_goes_back_to_what_was_before_a_time(table: lakescan.Table) -> N
         assert table.rollback(timestamp=when[second]).current == first
 
 
-def test_any_snapshot_becomes_the_current_one(table: lakescan.Table) -> None:
+def test_any_snapshot_can_become_current(table: lakescan.Table) -> None:
     second, first = line(table)
     table.create_tag("first", version=first)
     assert table.set_current_snapshot(ref="first").current == first
@@ -203,7 +203,7 @@ def test_any_snapshot_becomes_the_current_one(table: lakescan.Table) -> None:
         table.set_current_snapshot(ref="nothing")
 
 
-def test_appends_of_a_branch_are_picked(table: lakescan.Table) -> None:
+def test_appends_of_a_branch_are_cherry_picked(table: lakescan.Table) -> None:
     table.create_branch("b")
     table.append(rows((3, "b"), (4, "c")), branch="b")
     table.append(rows((5, "a")))
@@ -228,7 +228,7 @@ def test_a_child_of_the_current_snapshot_becomes_the_current_one(table: lakescan
     assert pairs() == [(2, "a")]
 
 
-def test_other_changes_are_not_picked(table: lakescan.Table) -> None:
+def test_other_changes_are_not_cherry_picked(table: lakescan.Table) -> None:
     table.create_branch("b")
     table.delete("id = 1", branch="b")
     table.append(rows((5, "a")))
@@ -239,7 +239,7 @@ def test_other_changes_are_not_picked(table: lakescan.Table) -> None:
     assert pairs() == [(1, "a"), (2, "a"), (5, "a")]
 
 
-def test_overwritten_partitions_are_picked_while_nobody_changed_them(table: lakescan.Table) -> None:
+def test_overwritten_partitions_are_cherry_picked_if_unchanged(table: lakescan.Table) -> None:
     table.create_branch("b")
     table.overwrite(rows((9, "a")), overwrite_mode="dynamic", branch="b")
     picked = table.branches["b"].snapshot_id
@@ -254,7 +254,7 @@ def test_overwritten_partitions_are_picked_while_nobody_changed_them(table: lake
     assert pairs() == [(1, "a"), (2, "a"), (5, "b"), (6, "a")]
 
 
-def test_a_delta_table_says_what_to_do_instead(local: lakescan.Catalog) -> None:
+def test_references_of_a_delta_table_are_refused_with_alternatives(local: lakescan.Catalog) -> None:
     table = maker("delta", local)()
     table.append(rows((1, "a")))
     calls = [
@@ -276,7 +276,7 @@ def test_a_delta_table_says_what_to_do_instead(local: lakescan.Catalog) -> None:
             call()
 
 
-def test_a_branch_survives_what_others_write_to_another(table: lakescan.Table) -> None:
+def test_a_branch_survives_concurrent_commits_to_another(table: lakescan.Table) -> None:
     """A stale table object writes onto the newest state, so concurrent commits are kept."""
     stale = now()
     table.append(rows((3, "a")))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan import CheckpointResult, CompactResult, ExpireResult, OrphanResult, WriteResult
-from tests.support.two_commits import saved
+from tests.support.two_commits import save_in_two_commits
 
 LATER = datetime.now(UTC) + timedelta(days=1)
 
@@ -28,7 +28,7 @@ def table(tmp_path: Path) -> lakescan.Table:
     return made
 
 
-def test_a_compaction_says_what_it_replaced(table: lakescan.Table) -> None:
+def test_a_compaction_reports_the_replaced_files(table: lakescan.Table) -> None:
     before = table.inspect("files")["file_size_in_bytes"].to_pylist()
     done = table.compact()
     after = table.inspect("files")["file_size_in_bytes"].to_pylist()
@@ -64,23 +64,21 @@ def test_orphans_are_listed_with_their_size(table: lakescan.Table, tmp_path: Pat
 
 
 def test_a_checkpoint_names_its_version(tmp_path: Path) -> None:
-    saved(pa.table({"id": [1]}), tmp_path / "d", format="delta")
+    save_in_two_commits(pa.table({"id": [1]}), tmp_path / "d", format="delta")
     delta = lakescan.table(tmp_path / "d")
     delta.append(pa.table({"id": [2]}))
     assert delta.checkpoint() == CheckpointResult(version=2)
     assert str(delta.checkpoint()) == "wrote a checkpoint of version 2"
 
 
-def test_a_write_says_how_much_it_wrote(table: lakescan.Table) -> None:
+def test_a_write_reports_its_rows_and_files(table: lakescan.Table) -> None:
     done = table.overwrite(pa.table({"id": [7, 8]}))
     assert str(done) == f"1 file written (2 rows, {done.bytes} B); 3 files removed"
     assert str(WriteResult(0, 0, 0)) == "nothing written"
 
 
 @given(ids=st.frozensets(st.integers(1, 99), max_size=5), files=st.lists(st.text(), max_size=5, unique=True))
-def test_an_expiry_counts_as_its_snapshots_and_orphans_as_their_locations(
-    ids: frozenset[int], files: list[str]
-) -> None:
+def test_results_have_the_length_of_their_lists(ids: frozenset[int], files: list[str]) -> None:
     expired, orphans = ExpireResult(tuple(sorted(ids))), OrphanResult(tuple(files))
     assert int(expired) == len(ids)
     assert (f"{expired:,}", list(orphans), len(orphans)) == (str(len(ids)), files, len(files))

@@ -51,7 +51,7 @@ def test_no_wait_begins_after_the_timeout(slept: list[float]) -> None:
     assert attempts.number == len(slept) + 1
 
 
-def test_the_last_conflict_says_how_often_the_commit_was_tried(slept: list[float]) -> None:
+def test_the_last_conflict_reports_the_number_of_attempts(slept: list[float]) -> None:
     attempts = Attempts(QUICK)
     lost = lakescan.CommitConflict("db.t: the branch has changed")
     attempts.wait_or_raise("db.t", lost)
@@ -89,7 +89,7 @@ def test_an_outcome_that_is_never_seen_is_unknown(slept: list[float]) -> None:
         outcome_of("db.t", LOST, unreachable)
 
 
-def test_a_definite_error_of_a_look_is_the_outcome(slept: list[float]) -> None:
+def test_a_definite_error_of_the_lookup_is_the_outcome(slept: list[float]) -> None:
     def look() -> None:
         raise lakescan.NoSuchTable("db.t was dropped")
 
@@ -136,7 +136,7 @@ def test_a_commit_that_always_loses_gives_up_with_the_number_of_attempts(
     assert pairs() == [A, A]
 
 
-def test_an_append_fits_after_any_number_of_other_commits(local: lakescan.Catalog, slept: list[float]) -> None:
+def test_an_append_succeeds_after_any_number_of_other_commits(local: lakescan.Catalog, slept: list[float]) -> None:
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import CommitFailedException
 

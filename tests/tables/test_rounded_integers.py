@@ -78,7 +78,7 @@ def test_floats_of_32_bits_are_exact_up_to_24_bits(table: lakescan.Table) -> Non
                 table.append(frame)
 
 
-def test_a_cast_in_the_statement_is_meant(table: lakescan.Table) -> None:
+def test_an_explicit_cast_is_accepted(table: lakescan.Table) -> None:
     sql("INSERT INTO local.db.t (id) SELECT CAST(id AS BIGINT) FROM frame", ROUNDED)
     assert sorted(lakescan.table("local.db.t").to_arrow()["id"].to_pylist(), key=str) == [2**53, None]
 
@@ -100,7 +100,7 @@ def test_nullable_types_of_pandas_bring_integers_back_exactly(table: lakescan.Ta
 
 
 @pytest.mark.parametrize("backend", ["pyarrow", "numpy_nullable"])
-def test_changes_have_the_same_types_of_pandas(table: lakescan.Table, backend: Any) -> None:
+def test_changes_support_the_same_pandas_types(table: lakescan.Table, backend: Any) -> None:
     if table.format == "delta":
         lakescan.sql("ALTER TABLE local.db.t SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
     table = lakescan.table("local.db.t")
@@ -110,7 +110,7 @@ def test_changes_have_the_same_types_of_pandas(table: lakescan.Table, backend: A
     assert changes["id"].dropna().tolist() == [BIG]
 
 
-def test_a_backend_that_pandas_does_not_have_is_refused(table: lakescan.Table) -> None:
+def test_an_unknown_pandas_backend_is_refused(table: lakescan.Table) -> None:
     with pytest.raises(InvalidOption, match="Did you mean 'numpy_nullable'"):
         table.to_pandas("nullable")  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match="types_mapper"):

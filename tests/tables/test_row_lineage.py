@@ -35,7 +35,7 @@ def test_rows_are_numbered_in_the_order_of_commits(three: lakescan.Table) -> Non
     assert lineage() == {1: (0, 1), 2: (1, 1), 3: (2, 2)}
 
 
-def test_rows_that_stay_where_others_are_replaced_keep_their_ids(three: lakescan.Table) -> None:
+def test_remaining_rows_keep_their_ids_when_others_are_replaced(three: lakescan.Table) -> None:
     three.append(rows(A, B, C))
     before = lineage()
     now().overwrite(rows(A), where="id = 1")  # the file has the row 2, too
@@ -45,7 +45,7 @@ def test_rows_that_stay_where_others_are_replaced_keep_their_ids(three: lakescan
     assert after[1][1] == 2
 
 
-def test_rows_keep_their_ids_when_files_are_put_together(three: lakescan.Table) -> None:
+def test_rows_keep_their_ids_when_files_are_merged(three: lakescan.Table) -> None:
     three.append(rows(A))
     now().append(rows(B))
     now().append(rows(C))
@@ -56,13 +56,13 @@ def test_rows_keep_their_ids_when_files_are_put_together(three: lakescan.Table) 
     assert lineage()[4][0] >= 3
 
 
-def test_writers_at_once_give_no_id_twice(three: lakescan.Table) -> None:
+def test_concurrent_writers_assign_no_row_id_twice(three: lakescan.Table) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: now().append(rows((number, "a"), (number + 100, "b"))), range(8)))
     assert len(lineage()) == 16
 
 
-def test_branches_number_their_rows_on_from_the_table(three: lakescan.Table) -> None:
+def test_branches_continue_the_row_ids_of_the_table(three: lakescan.Table) -> None:
     three.append(rows(A))
     now().append(rows(B), branch="audit")
     now().append(rows(C))
@@ -71,7 +71,7 @@ def test_branches_number_their_rows_on_from_the_table(three: lakescan.Table) -> 
     assert lineage() == {1: (0, 1), 3: (2, 3)}
 
 
-def test_a_column_named_as_those_of_lineage_is_not_written_over(local: lakescan.Catalog) -> None:
+def test_a_column_named_like_a_lineage_column_is_not_overwritten(local: lakescan.Catalog) -> None:
     table = local.create_table("db.t", "id BIGINT, _row_id BIGINT", properties=VERSION_3)
     table.append(pa.table({"id": [1, 2], "_row_id": [7, 8]}))
     now().overwrite(pa.table({"id": [1], "_row_id": [9]}), where="id = 1")

@@ -19,7 +19,7 @@ from tests.tables.support import Make, data_files, now, pairs, rows
 A, B, N = (1, "a"), (2, "b"), (3, None)
 
 
-def test_rows_that_are_appended_are_there_and_in_their_partitions(made: Make) -> None:
+def test_appended_rows_are_in_their_partitions(made: Make) -> None:
     saved = made().append(rows(A, B, N))
     assert (saved.rows, saved.files, saved.removed_files) == (3, 3, 0)
     now().append(rows(A))
@@ -44,7 +44,7 @@ def test_an_overwrite_replaces_all_rows_in_one_commit(made: Make) -> None:
     assert pairs() == []
 
 
-def test_an_overwrite_where_replaces_just_the_rows_of_the_filter(made: Make) -> None:
+def test_an_overwrite_where_replaces_only_matching_rows(made: Make) -> None:
     """Partly matching files keep their other rows, also rows whose filter result is null."""
     made(partition_by=()).append(rows(A, (5, "a"), B, N))
     now().overwrite(rows((4, "a")), where="part = 'a'")
@@ -53,7 +53,7 @@ def test_an_overwrite_where_replaces_just_the_rows_of_the_filter(made: Make) -> 
     assert pairs() == [B, N]
 
 
-def test_new_rows_have_to_be_of_the_filter(made: Make, tmp_path: Path) -> None:
+def test_new_rows_must_match_the_filter(made: Make, tmp_path: Path) -> None:
     made().append(rows(A))
     files = data_files(tmp_path)
     with pytest.raises(lakescan.SchemaMismatch, match="1 rows do not match replaceWhere, and would be added next to"):
@@ -64,7 +64,7 @@ def test_new_rows_have_to_be_of_the_filter(made: Make, tmp_path: Path) -> None:
     assert data_files(tmp_path) == files
 
 
-def test_a_dynamic_overwrite_replaces_the_partitions_that_the_rows_are_of(made: Make) -> None:
+def test_a_dynamic_overwrite_replaces_the_partitions_of_the_rows(made: Make) -> None:
     made().append(rows(A, (5, "a"), B, N))
     now().overwrite(rows((6, "a"), (7, None), (8, "new")), overwrite_mode="dynamic")
     assert pairs() == [B, (6, "a"), (7, None), (8, "new")]
@@ -73,7 +73,7 @@ def test_a_dynamic_overwrite_replaces_the_partitions_that_the_rows_are_of(made: 
 @pytest.mark.parametrize(
     "terms", [("days(at)",), ("months(at)", "bucket(2, id)"), ("hours(at)",), ("truncate(1, part)",)]
 )
-def test_dynamic_overwrites_go_by_transforms(local: lakescan.Catalog, terms: tuple[str, ...]) -> None:
+def test_dynamic_overwrites_support_transforms(local: lakescan.Catalog, terms: tuple[str, ...]) -> None:
     times = pa.array([0, 3_600_000_000, 86_400_000_000 * 40], pa.timestamp("us"))
     table = pa.table({"id": [1, 2, 3], "at": times, "part": ["ab", "ac", "b"]})
     local.create_table("db.t", table.schema, partition_by=terms).append(table)
@@ -81,7 +81,7 @@ def test_dynamic_overwrites_go_by_transforms(local: lakescan.Catalog, terms: tup
     assert pairs() == [(1, "ab"), (2, "ac"), (3, "b")]
 
 
-def test_rows_come_from_what_people_have(made: Make) -> None:
+def test_rows_can_be_any_kind_of_table(made: Make) -> None:
     import duckdb
     import pandas as pd
     import polars as pl
@@ -97,7 +97,7 @@ def test_rows_come_from_what_people_have(made: Make) -> None:
         now().append([1, 2])
 
 
-def test_what_does_not_fit_is_said_before_anything_is_written(made: Make, tmp_path: Path) -> None:
+def test_rows_that_do_not_fit_are_refused_before_anything_is_written(made: Make, tmp_path: Path) -> None:
     made("id BIGINT NOT NULL, part STRING, x INT")
     with pytest.raises(lakescan.SchemaMismatch) as error:
         now().append(pa.table({"part": [1], "y": [2.0]}))
@@ -116,14 +116,14 @@ def test_what_does_not_fit_is_said_before_anything_is_written(made: Make, tmp_pa
     assert data_files(tmp_path) == 0
 
 
-def test_columns_go_by_name_and_those_left_out_are_null(made: Make) -> None:
+def test_columns_match_by_name_and_missing_ones_are_null(made: Make) -> None:
     made("id BIGINT, part STRING, x DOUBLE, s STRUCT<a: INT, b: STRING>")
     s = pa.array([{"B": "q", "a": 1}], pa.struct([("B", pa.string()), ("a", pa.int8())]))
     now().append(pa.table({"PART": ["a"], "s": s, "Id": pa.array([1], pa.int16())}))
     assert now().scan().to_arrow().to_pylist() == [{"id": 1, "part": "a", "x": None, "s": {"a": 1, "b": "q"}}]
 
 
-def test_new_columns_are_added_where_that_is_asked_for(made: Make) -> None:
+def test_new_columns_are_added_on_request(made: Make) -> None:
     made().append(rows(A))
     wide = pa.table({"ID": pa.array([2], pa.int8()), "part": ["b"], "more": [1.5]})
     now().append(wide, merge_schema=True)
@@ -142,7 +142,7 @@ def test_no_column_is_added_for_rows_that_do_not_fit(made: Make) -> None:
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_columns_bring_the_features_that_their_types_need_wherever_they_are(tmp_path: Path, nested: bool) -> None:
+def test_added_columns_enable_the_features_of_their_types(tmp_path: Path, nested: bool) -> None:
     table = tmp_path / "t"
     lakescan.save(pa.table({"id": [1]}), table, format="delta")
     kind: pa.DataType = pa.map_(pa.string(), pa.timestamp("us"))
@@ -162,7 +162,7 @@ def test_columns_are_added_under_column_mapping(local: lakescan.Catalog) -> None
     assert found == [{"id": 1, "more": None}, {"id": 2, "more": {"x": "y"}}]
 
 
-def test_columns_that_are_added_may_be_null_whatever_the_rows_say(made: Make) -> None:
+def test_added_columns_are_nullable(made: Make) -> None:
     """Older rows have no value."""
     made().append(rows(A))
     more = pa.field("more", pa.struct([pa.field("x", pa.int64(), nullable=False)]), nullable=False)
@@ -181,7 +181,7 @@ def test_files_end_at_their_target_size(made: Make) -> None:
     assert now().scan().where("id = 299999").to_arrow().num_rows == 1
 
 
-def test_rows_of_a_row_group_are_in_the_order_that_the_table_asks_for(local: lakescan.Catalog) -> None:
+def test_rows_of_a_row_group_are_in_the_sort_order_of_the_table(local: lakescan.Catalog) -> None:
     order = ["part desc nulls last", "s.x", "truncate(10, id) desc"]
     columns = "id BIGINT, part STRING, s STRUCT<x: INT>"
     local.create_table("db.t", columns, sort_by=order)
@@ -190,7 +190,7 @@ def test_rows_of_a_row_group_are_in_the_order_that_the_table_asks_for(local: lak
     assert now().scan().to_arrow()["id"].to_pylist() == [3, 4, 1, 15, 5, 2]
 
 
-def test_rows_that_come_by_partition_need_no_fan_of_open_files(made: Make) -> None:
+def test_rows_ordered_by_partition_need_one_open_file(made: Make) -> None:
     """Rows in another order are written, too, but to more files."""
     batches = pa.Table.from_batches(rows(A, (3, "a"), B, (4, "a")).to_batches(max_chunksize=1))
     assert made().append(batches).files == 2
@@ -199,14 +199,14 @@ def test_rows_that_come_by_partition_need_no_fan_of_open_files(made: Make) -> No
 
 
 @pytest.mark.slow
-def test_writers_that_append_at_once_lose_nothing(made: Make) -> None:
+def test_concurrent_appends_lose_nothing(made: Make) -> None:
     made(partition_by=())
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: now().append(rows(*((10 * n + i, "x") for i in range(3)))), range(16)))
     assert [i for i, _ in pairs()] == sorted(10 * n + i for n in range(16) for i in range(3))
 
 
-def test_a_commit_with_a_number_is_made_once(made: Make) -> None:
+def test_a_commit_with_a_transaction_number_is_made_once(made: Make) -> None:
     made()
     for _ in range(2):
         now().append(rows(A), txnAppId="loader", txnVersion=1)
@@ -219,7 +219,7 @@ def test_a_commit_with_a_number_is_made_once(made: Make) -> None:
         now().append(rows(A), txnAppId="loader")
 
 
-def test_users_texts_are_kept_with_the_commit(made: Make) -> None:
+def test_user_metadata_is_stored_in_the_commit(made: Make) -> None:
     table = made()
     table.append(rows(A), userMetadata="from the loader")
     if table.format == "iceberg":
@@ -242,7 +242,7 @@ def test_users_texts_are_kept_with_the_commit(made: Make) -> None:
         ({"target-file-size-bytes": "big"}, lakescan.InvalidOption, "bytes, or a size such as 128m"),
     ],
 )
-def test_options_that_are_not_known_are_refused(made: Make, options: Any, error: Any, message: str) -> None:
+def test_unknown_options_are_refused(made: Make, options: Any, error: Any, message: str) -> None:
     made()
     with pytest.raises(error, match=message):
         now().append(rows(A), **options)
@@ -254,7 +254,7 @@ def test_options_of_the_other_format_are_refused(local: lakescan.Catalog) -> Non
         table.append(pa.table({"id": [1]}), branch="dev")
 
 
-def test_files_have_at_most_the_rows_that_are_asked_for(made: Make) -> None:
+def test_files_have_at_most_the_requested_rows(made: Make) -> None:
     made(partition_by=())
     batches = [rows(*((10 * n + i, "a") for i in range(size))) for n, size in enumerate((1, 7, 2, 5))]
     saved = now().append(pa.concat_tables(batches), maxRecordsPerFile=4)
@@ -265,7 +265,7 @@ def test_files_have_at_most_the_rows_that_are_asked_for(made: Make) -> None:
         now().append(rows(A), maxRecordsPerFile=0)
 
 
-def test_branches_are_committed_to_and_begin_with_what_the_table_has(local: lakescan.Catalog) -> None:
+def test_branches_can_be_committed_to_and_begin_with_the_current_rows(local: lakescan.Catalog) -> None:
     local.create_table("db.t", "id BIGINT, part STRING").append(rows(A))
     now().append(rows(B), branch="dev")
     assert pairs() == [A]
@@ -277,7 +277,7 @@ def test_branches_are_committed_to_and_begin_with_what_the_table_has(local: lake
     assert pairs() == [A]
 
 
-def test_decimals_are_bucketed_wherever_they_are_in_memory(local: lakescan.Catalog) -> None:
+def test_decimals_are_bucketed_with_any_memory_alignment(local: lakescan.Catalog) -> None:
     """Batches from Spark are aligned to any multiple of 8."""
     values = pa.array(["1.25", "7.50", "-3.00"]).cast(pa.decimal128(9, 2))
     somewhere = pa.allocate_buffer(64 + 48)
@@ -291,7 +291,7 @@ def test_decimals_are_bucketed_wherever_they_are_in_memory(local: lakescan.Catal
     assert now().scan().where("m = 7.50").plan().files.num_rows == 1
 
 
-def test_partition_values_of_every_kind_come_back(made: Make) -> None:
+def test_partition_values_of_every_kind_are_read_back(made: Make) -> None:
     from datetime import UTC, date, datetime
     from decimal import Decimal
 
@@ -341,7 +341,7 @@ def test_an_option_that_takes_text_takes_nothing_else(said: dict[str, object], t
     assert not (tmp_path / "d").exists()
 
 
-def test_a_path_is_a_delta_table_and_a_name_one_of_a_catalog(local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_a_path_means_a_delta_table_and_a_name_a_catalog_table(local: lakescan.Catalog, tmp_path: Path) -> None:
     assert lakescan.save(rows(A), tmp_path / "d", format="delta", partition_by="part").rows == 1
     with pytest.raises(lakescan.TableExists, match="mode='append' adds to it"):
         lakescan.save(rows(A), tmp_path / "d")
@@ -378,7 +378,7 @@ def test_mapped_columns_of_a_new_delta_table_are_written_by_their_physical_names
     assert now().scan().where("s.x = 1").plan().files.num_rows == 1
 
 
-def test_what_is_only_appended_to_is_not_replaced(local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_append_only_tables_are_not_overwritten(local: lakescan.Catalog, tmp_path: Path) -> None:
     properties = {"delta.appendOnly": "true"}
     local.create_table("db.t", "id BIGINT, part STRING", format="delta", properties=properties).append(rows(A, B))
     with pytest.raises(lakescan.UnsupportedFeature, match=r"whose delta\.appendOnly is true"):
@@ -483,7 +483,7 @@ def test_other_columns_are_for_overwrites_of_the_whole_table(made: Make, options
         ),
     ],
 )
-def test_other_columns_that_take_more_than_a_commit_are_refused(local, columns, options, new, message) -> None:
+def test_schema_overwrites_that_need_several_commits_are_refused(local, columns, options, new, message) -> None:
     table = local.create_table("db.t", columns, format="delta", **options)
     with pytest.raises(lakescan.UnsupportedFeature, match=message):
         table.overwrite(new, overwriteSchema=True)
@@ -515,7 +515,7 @@ def test_a_delta_table_is_made_where_a_creation_was_interrupted(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_log_that_has_lost_its_commits_is_no_place_for_a_new_table(tmp_path: Path, mode: str) -> None:
+def test_a_new_table_is_refused_over_a_log_without_its_commits(tmp_path: Path, mode: str) -> None:
     (tmp_path / "t/_delta_log").mkdir(parents=True)
     (tmp_path / "t/_delta_log/_last_checkpoint").write_text('{"version": 10, "size": 3}')
     with pytest.raises(lakescan.NotATable, match="has no commit and no checkpoint"):

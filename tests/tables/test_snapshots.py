@@ -120,7 +120,7 @@ def test_many_files_are_several_manifests_of_the_target_size(kind: str, local: l
     assert len(pairs()) == 6
 
 
-def test_the_summary_counts_what_changed_and_what_there_is(kind: str, local: lakescan.Catalog) -> None:
+def test_the_summary_has_counts_of_changes_and_totals(kind: str, local: lakescan.Catalog) -> None:
     table = maker(kind, local)()
     table.append(rows((1, "a"), (2, "a"), (3, "b")))
     first = summary()
@@ -241,7 +241,7 @@ def recorded(change: Callable[[dict[str, Any]], None]) -> None:
 
 
 @pytest.mark.parametrize("name", ["day(ts)", "a-b", "1x", "é", "p q", "😀"])
-def test_names_of_partition_fields_are_valid_in_avro_and_kept_beside(name: str, local: lakescan.Catalog) -> None:
+def test_partition_field_names_are_valid_in_avro_and_also_kept(name: str, local: lakescan.Catalog) -> None:
     table = maker("iceberg", local)(partition_by=())
     with connection("local").load_table(("db", "t")).update_spec() as spec:
         spec.add_field("part", "identity", name)

@@ -72,12 +72,12 @@ def test_a_curve_prunes_by_each_of_its_columns(shuffled: str) -> None:
     assert planned("y < 1e8") == now().scan().plan().files.num_rows  # sorting by one column does nothing for the other
 
 
-def test_the_words_of_icebergs_procedure_are_understood(shuffled: str) -> None:
+def test_the_syntax_of_icebergs_procedure_is_supported(shuffled: str) -> None:
     done = small_files(strategy="sort", sort_order="zorder(x, y)")
     assert planned("x < 10") <= 0.7 * done.files
 
 
-def test_sorting_is_in_the_history_of_a_delta_table(local: lakescan.Catalog) -> None:
+def test_sorting_is_recorded_in_the_history_of_a_delta_table(local: lakescan.Catalog) -> None:
     maker("delta", local)()
     now().append(pa.table({"id": [2, 1], "part": ["a", "a"]}))
     now().compact(strategy="zorder", zorder_by="id")
@@ -104,7 +104,7 @@ def test_files_claim_the_tables_order_only_if_they_have_it(
         assert found == [("a", 3), ("a", 1), ("b", 2), ("b", None)]
 
 
-def test_partitions_are_sorted_each_by_itself_by_an_executor(made: Make) -> None:
+def test_an_executor_sorts_each_partition_separately(made: Make) -> None:
     made()
     for n in range(6):
         now().append(pa.table({"id": [10 - n, n], "part": ["a", "b"]}))
@@ -115,7 +115,7 @@ def test_partitions_are_sorted_each_by_itself_by_an_executor(made: Make) -> None
         assert now().scan().where(f"part = '{part}'").to_arrow()["id"].to_pylist() == ids
 
 
-def test_what_cannot_be_sorted_by_is_refused(local: lakescan.Catalog) -> None:
+def test_columns_that_cannot_be_sorted_by_are_refused(local: lakescan.Catalog) -> None:
     local.create_table("db.t", "id BIGINT, tags ARRAY<STRING>", format="delta")
     with pytest.raises(lakescan.InvalidOption, match="has no sort order: give one, such as"):
         now().compact(strategy="sort")

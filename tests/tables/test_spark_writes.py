@@ -16,7 +16,7 @@ import lakescan
 import lakescan.spark
 from lakescan.options.write import WriteOptions
 from lakescan.spark.types import schema_of
-from tests.support.delta_rules import identity, mark_of, table_of
+from tests.support.delta_rules import identity, mark_of, table_with_rules
 from tests.tables.killed_sink import NEVER, POINTS, run_killed
 from tests.tables.support import NAME, Make, data_files, maker, now, pairs, rows
 
@@ -44,7 +44,7 @@ def ids() -> list[int]:
     return [i for i, _ in pairs()]
 
 
-def test_frames_are_appended_and_put_in_the_place_of_others(here: Any, made: Make) -> None:
+def test_frames_are_appended_and_replace_other_rows(here: Any, made: Make) -> None:
     name = made().format
     frame(here, *range(9)).write.format(name).mode("append").save(NAME)
     frame(here, 9).write.format("lakescan").mode("append").save(NAME)
@@ -58,7 +58,7 @@ def test_frames_are_appended_and_put_in_the_place_of_others(here: Any, made: Mak
     assert ids() == [1]
 
 
-def test_frames_in_the_place_of_some_rows_of_files_are_recorded_as_changes(here: Any, local: lakescan.Catalog) -> None:
+def test_partial_overwrites_by_frames_are_recorded_as_changes(here: Any, local: lakescan.Catalog) -> None:
     properties = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
     maker("delta", local)(partition_by=(), properties=properties).append(rows((1, "a"), (2, "b"), (3, "c")))
     before = lineage()
@@ -86,7 +86,7 @@ def lineage() -> dict[int, int]:
     return {row["id"]: row["_row_id"] for row in found}
 
 
-def test_tables_take_frames(here: Any, made: Make) -> None:
+def test_tables_accept_frames(here: Any, made: Make) -> None:
     made()
     assert now().append(frame(here, *range(6)).repartition(2)).rows == 6
     saved = now().overwrite(frame(here, 3), where="part = 'a'")
@@ -107,9 +107,7 @@ def test_rows_of_frames_have_ids_in_tables_of_format_version_three(here: Any, lo
     assert len({row["_row_id"] for row in found}) == 7
 
 
-def test_workers_compact_a_table_and_write_the_rows_that_an_overwrite_leaves(
-    here: Any, local: lakescan.Catalog
-) -> None:
+def test_workers_compact_and_rewrite_remaining_rows_of_an_overwrite(here: Any, local: lakescan.Catalog) -> None:
     maker("iceberg version 3", local)()
     for number in range(6):
         now().append(rows((number, "ab"[number % 2])))
@@ -211,7 +209,7 @@ BY = {"iceberg": ("bucket(3, id)", "truncate(1, part)"), "delta": ("part",)}
 
 @pytest.mark.parametrize("by", ["call", "df.write"])
 def test_rules_of_columns_hold_for_frames(here: Any, tmp_path: Path, by: str) -> None:
-    table = table_of(
+    table = table_with_rules(
         tmp_path,
         {"id": "long", "at": "date", "year": "integer", "code": "string", "n": "integer"},
         {
@@ -245,7 +243,7 @@ def test_rules_of_columns_hold_for_frames(here: Any, tmp_path: Path, by: str) ->
 
 
 @pytest.mark.parametrize("format", BY)
-def test_rows_are_brought_together_by_partition_before_they_are_written(here: Any, local, format: str) -> None:
+def test_rows_are_shuffled_by_partition_before_they_are_written(here: Any, local, format: str) -> None:
     local.create_table("db.t", "id BIGINT, part STRING, b BINARY", format=format, partition_by=BY[format])
     data = here.range(0, 600, 1, 8).selectExpr("id", "concat(substr('xyz', id % 3 + 1, 1), id) AS part", "X'ff00' AS b")
     if format == "delta":
@@ -265,7 +263,7 @@ def test_rows_are_brought_together_by_partition_before_they_are_written(here: An
         writer.save(NAME)
 
 
-def test_a_table_is_made_where_none_is(here: Any, local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_a_write_creates_a_missing_table(here: Any, local: lakescan.Catalog, tmp_path: Path) -> None:
     writer = frame(here, 1, 2, 3).write.mode("append").option("partition-by", "bucket(2, id)")
     writer.format("iceberg").save(NAME)
     assert (ids(), now().partitioning) == ([1, 2, 3], "bucket(2, id)")
@@ -276,7 +274,7 @@ def test_a_table_is_made_where_none_is(here: Any, local: lakescan.Catalog, tmp_p
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_a_write_makes_a_table_with_its_rows_or_none(here: Any, local: lakescan.Catalog, format: str) -> None:
+def test_a_write_creates_a_table_with_its_rows_or_none(here: Any, local: lakescan.Catalog, format: str) -> None:
     from pyspark.sql.functions import raise_error
 
     writer = frame(here, 1, 2).write.format(format).option("partition-by", "part")
@@ -340,7 +338,7 @@ def test_writers_of_new_tables_are_sent_to_tasks_and_commit_elsewhere(
     assert len(now().history()) == 2
 
 
-def test_every_type_of_spark_comes_back(here: Any, local: lakescan.Catalog) -> None:
+def test_every_type_of_spark_is_read_back(here: Any, local: lakescan.Catalog) -> None:
     query = """
         SELECT CAST(id AS BYTE) AS b, CAST(id AS SHORT) AS s, CAST(id AS INT) AS i, id AS l,
             CAST(id AS FLOAT) AS f, CAST(id AS DOUBLE) AS d, CAST(id AS DECIMAL(20, 3)) AS dec, id > 1 AS bool,
@@ -404,7 +402,7 @@ def test_a_micro_batch_that_is_repeated_is_not_committed_again(copy: Copy, last:
     assert now().history().num_rows == commits
 
 
-def test_columns_that_come_up_in_a_stream_are_refused_or_added_as_asked(copy: Copy, local: lakescan.Catalog) -> None:
+def test_new_columns_in_a_stream_are_refused_or_added(copy: Copy, local: lakescan.Catalog) -> None:
     wide = frame(copy.spark, 5).selectExpr("*", "1.5D AS more")
     lakescan.table("local.db.source").append(wide, merge_schema=True)
     with pytest.raises(PySparkException, match="column 'more' is not in the table"):
@@ -413,13 +411,13 @@ def test_columns_that_come_up_in_a_stream_are_refused_or_added_as_asked(copy: Co
     assert (ids(), now().schema.names) == ([0, 1, 2, 5], ["id", "part", "more"])
 
 
-def test_another_query_is_another_writer(copy: Copy, tmp_path: Path) -> None:
+def test_another_query_has_its_own_transactions(copy: Copy, tmp_path: Path) -> None:
     copy.run()
     Copy(copy.spark, copy.name, tmp_path / "other").run()
     assert ids() == [0, 0, 1, 1, 2, 2]
 
 
-def test_the_commits_of_a_stream_name_it(copy: Copy) -> None:
+def test_the_commits_of_a_stream_contain_its_query_id(copy: Copy) -> None:
     copy.run()
     query = json.loads((copy.checkpoint / "metadata").read_text())["id"]
     if copy.name == "iceberg":

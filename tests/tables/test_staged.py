@@ -30,7 +30,7 @@ def staged_as(table: lakescan.Table, wap_id: str) -> list[int]:
     return [each["snapshot_id"] for each in snapshots if dict(each["summary"]).get("wap.id") == wap_id]
 
 
-def test_staged_rows_are_read_once_they_are_published(table: lakescan.Table) -> None:
+def test_staged_rows_are_visible_only_after_publishing(table: lakescan.Table) -> None:
     before = table.version
     table.append(rows((2, "b")), wap_id="load-1")
     assert (pairs(), table.version) == ([(1, "a")], before)
@@ -94,7 +94,7 @@ def test_the_first_rows_of_a_table_are_staged_too(make: Make) -> None:
     assert pairs() == [(1, "a"), (2, "b")]
 
 
-def test_rows_ids_of_staged_rows_are_not_given_twice(local: lakescan.Catalog) -> None:
+def test_row_ids_of_staged_rows_are_not_assigned_twice(local: lakescan.Catalog) -> None:
     table = maker("iceberg version 3", local)(properties=AUDITED)
     table.append(rows((1, "a"), (2, "a")))
     table.append(rows((3, "b")), wap_id="x")
@@ -113,7 +113,7 @@ def _snapshots(table: lakescan.Table) -> list[dict]:
     return json.loads(table.scan().spec.storage.read(source))["snapshots"]
 
 
-def test_rows_go_to_the_audited_branch(table: lakescan.Table) -> None:
+def test_rows_are_written_to_the_wap_branch(table: lakescan.Table) -> None:
     table.append(rows((2, "b")), wap_branch="audit")
     table.delete("id = 1", wap_branch="audit")
     assert pairs() == [(1, "a")]
@@ -122,7 +122,7 @@ def test_rows_go_to_the_audited_branch(table: lakescan.Table) -> None:
 
 
 @pytest.mark.parametrize("option", ["wap_id", "wap_branch"])
-def test_rows_are_staged_only_in_tables_that_say_so(make: Make, option: str) -> None:
+def test_rows_are_staged_only_if_the_table_enables_it(make: Make, option: str) -> None:
     table = make()
     table.append(rows((1, "a")))
     with pytest.raises(InvalidOption, match=r"write\.wap\.enabled is not true"):

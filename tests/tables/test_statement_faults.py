@@ -96,7 +96,9 @@ def table_in(folder: Path, kind: str, statement: str) -> None:
         ("delta", "merge"),
     ],
 )
-def test_one_call_that_fails_leaves_nothing_between(kind: str, statement: str, works: bool, tmp_path: Path) -> None:
+def test_one_failing_call_leaves_the_table_unchanged_or_changed(
+    kind: str, statement: str, works: bool, tmp_path: Path
+) -> None:
     act, after = STATEMENTS[statement]
     table_in(tmp_path / "lake", kind, statement)
     saved = SavedWarehouse(tmp_path / "lake")

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.writing.parquet_writer import write_rows
-from tests.support.two_commits import saved
+from tests.support.two_commits import save_in_two_commits
 
 NAN, INF = math.nan, math.inf
 EPOCH = datetime(1970, 1, 1)
@@ -112,7 +112,7 @@ def law(check: Callable[[dict[str, list[Any]]], None], cases: dict[str, tuple[pa
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_iceberg_metrics_are_true_of_the_rows(mode: str) -> None:
+def test_iceberg_metrics_hold_for_the_rows(mode: str) -> None:
     from pyiceberg.conversions import from_bytes
 
     cases = {**EXTREMES, **OF_ICEBERG}
@@ -173,12 +173,12 @@ def check_bounds(values: list[Any], lower: Any, upper: Any, *, is_exact: bool, i
             assert ordered(lower) == known[0]
 
 
-def test_delta_statistics_are_true_of_the_rows() -> None:
+def test_delta_statistics_hold_for_the_rows() -> None:
     def check(found: dict[str, list[Any]]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             table = Path(folder) / "t"
             rows = table_of(found, EXTREMES)
-            saved(rows, table, format="delta")
+            save_in_two_commits(rows, table, format="delta")
             commits = [
                 json.loads(line) for log in table.glob("_delta_log/*.json") for line in log.read_text().splitlines()
             ]
@@ -211,7 +211,7 @@ def parsed(bound: Any, name: str) -> Any:
 
 def test_decimals_of_delta_statistics_have_all_their_digits(tmp_path: Path) -> None:
     values = [Decimal("12345678901234567.89"), Decimal("12345678901234567.93")]
-    saved(pa.table({"d": pa.array(values, pa.decimal128(38, 2))}), tmp_path, format="delta")
+    save_in_two_commits(pa.table({"d": pa.array(values, pa.decimal128(38, 2))}), tmp_path, format="delta")
     (text,) = [log.read_text() for log in tmp_path.glob("_delta_log/*1.json")]
     assert r"\"minValues\": {\"d\": 12345678901234567.89}" in text
     assert lakescan.table(tmp_path).scan().where("d = 12345678901234567.93").count() == 1
@@ -219,7 +219,7 @@ def test_decimals_of_delta_statistics_have_all_their_digits(tmp_path: Path) -> N
 
 def test_statistics_go_by_columns_and_not_by_dotted_names(tmp_path: Path) -> None:
     rows = pa.table({"a.b": [1, 2], "a": [{"b": 100}, {"b": 200}]})
-    saved(rows, tmp_path, format="delta")
+    save_in_two_commits(rows, tmp_path, format="delta")
     log = (tmp_path / "_delta_log" / "00000000000000000001.json").read_text()
     stats = json.loads(next(json.loads(line)["add"]["stats"] for line in log.splitlines() if '"add"' in line))
     assert (stats["minValues"], stats["maxValues"]) == ({"a.b": 1, "a": {"b": 100}}, {"a.b": 2, "a": {"b": 200}})
@@ -232,14 +232,14 @@ def test_statistics_go_by_columns_and_not_by_dotted_names(tmp_path: Path) -> Non
 def test_columns_with_delta_statistics_are_named_by_their_parts(named: str, expected: set[str], tmp_path: Path) -> None:
     rows = pa.table({"a.b": [1], "a": [{"b": 2}], "c": [3]})
     properties = {"table-property.delta.dataSkippingStatsColumns": named}
-    saved(rows, tmp_path, format="delta", **properties)
+    save_in_two_commits(rows, tmp_path, format="delta", **properties)
     log = (tmp_path / "_delta_log" / "00000000000000000001.json").read_text()
     stats = json.loads(next(json.loads(line)["add"]["stats"] for line in log.splitlines() if '"add"' in line))
     assert set(stats["nullCount"]) == expected
 
 
-def test_nothing_is_said_of_what_lists_hold(local: lakescan.Catalog) -> None:
-    saved(
+def test_list_elements_have_no_statistics(local: lakescan.Catalog) -> None:
+    save_in_two_commits(
         pa.table({"l": [[1, None], None, []], "m": pa.array([[("k", 1)]] * 3, pa.map_("string", "int64"))}),
         "local.db.t",
     )
@@ -252,7 +252,7 @@ def test_files_of_many_row_groups_have_bounds_of_all(tmp_path: Path) -> None:
     """A row group of only NaN or nulls has no bounds."""
     groups = [[NAN] * 3, [1.0, 2.0], [None, None]]
     batches = [pa.record_batch({"x": pa.array(group, pa.float64())}) for group in groups]
-    saved(pa.Table.from_batches(batches), tmp_path, format="delta", target_file_size_bytes=1)
+    save_in_two_commits(pa.Table.from_batches(batches), tmp_path, format="delta", target_file_size_bytes=1)
     assert lakescan.table(tmp_path).scan().where("x > 1").to_arrow().num_rows == 4
     assert lakescan.table(tmp_path).scan().where("x < 2").to_arrow()["x"].to_pylist() == [1.0]
 
@@ -275,7 +275,7 @@ def footer_bounds(file: Path) -> list[dict[str, Any]]:
 def test_columns_with_nan_have_no_statistics_in_footers(tmp_path: Path) -> None:
     """They would omit NaN. Spark treats NaN as the greatest number and would skip row groups with it."""
     inner = pa.array([{"f": NAN, "g": 1.0}, None, {"f": 2.0, "g": 2.0}], pa.struct({"f": "float", "g": "double"}))
-    saved(pa.table({"id": [1, 2, 3], "a.b": [1.5, NAN, None], "s": inner}), tmp_path, format="delta")
+    save_in_two_commits(pa.table({"id": [1, 2, 3], "a.b": [1.5, NAN, None], "s": inner}), tmp_path, format="delta")
     (file,) = tmp_path.glob("*.parquet")
     assert footer_bounds(file) == [{"id": (1, 3), "s.g": (1.0, 2.0)}]
     assert lakescan.table(tmp_path).scan().where("`a.b` > 100").to_arrow()["id"].to_pylist() == [2]
@@ -299,7 +299,9 @@ def test_a_file_ends_before_a_row_group_whose_nan_its_footer_would_leave_out(tmp
 
 def test_instants_are_in_utc(tmp_path: Path) -> None:
     moment = datetime(2026, 1, 1, 0, 0, 0, 1, UTC)
-    saved(pa.table({"t": pa.array([moment], pa.timestamp("us", "Europe/Berlin"))}), tmp_path, format="delta")
+    save_in_two_commits(
+        pa.table({"t": pa.array([moment], pa.timestamp("us", "Europe/Berlin"))}), tmp_path, format="delta"
+    )
     log = (tmp_path / "_delta_log" / "00000000000000000001.json").read_text()
     assert "2026-01-01T00:00:00.000Z" in log
     assert "2026-01-01T00:00:00.001Z" in log

@@ -29,7 +29,7 @@ class Full(io.BytesIO):
 
 
 @pytest.mark.parametrize("room", [0, 3, 3000])
-def test_a_full_disk_is_a_fault_of_storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+def test_a_full_disk_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
     path = str(tmp_path / "t")
     rows = pa.table({"n": pa.array(range(3000), pa.int64())})
     lakescan.save(rows, path, format="delta")
@@ -57,7 +57,7 @@ class Unanswered(io.BytesIO):
         ("lakescan-clock", lambda table, rows: table.remove_orphans()),
     ],
 )
-def test_a_file_whose_upload_has_no_answer_is_a_fault_of_storage(
+def test_an_upload_without_an_answer_is_a_storage_error(
     local: lakescan.Catalog,
     monkeypatch: pytest.MonkeyPatch,
     ending: str,

@@ -75,7 +75,7 @@ def test_a_repeated_transaction_adds_nothing_after_its_snapshot_expired(iceberg:
 
 
 @pytest.mark.parametrize("by", ["rollback", "branch"])
-def test_a_snapshot_between_an_expired_transaction_and_a_later_one_has_the_first(iceberg: None, by: str) -> None:
+def test_a_snapshot_before_a_later_transaction_still_has_an_expired_one(iceberg: None, by: str) -> None:
     """The record of the later transaction does not replace it."""
     transaction(1)
     other()
@@ -109,7 +109,7 @@ def test_delta_has_the_same_rule(made: Make) -> None:
     assert of("nightly") == [1, 2]
 
 
-def test_rows_of_statements_are_transactions_too(iceberg: None) -> None:
+def test_statements_can_be_transactions(iceberg: None) -> None:
     other(1)
     now().overwrite(rows((7, "nightly")), txn_app_id="nightly", txn_version=7)
     other(2)
@@ -118,7 +118,7 @@ def test_rows_of_statements_are_transactions_too(iceberg: None) -> None:
     assert pairs() == [(2, "other"), (7, "nightly")]
 
 
-def test_a_table_that_a_transaction_creates_has_it(local: lakescan.Catalog) -> None:
+def test_a_table_created_by_a_transaction_records_it(local: lakescan.Catalog) -> None:
     for _ in range(2):
         lakescan.save(rows((1, "nightly")), NAME, mode="append", txn_app_id="nightly", txn_version=1)
         other()
@@ -168,7 +168,7 @@ def test_a_branch_has_the_transactions_of_those_it_came_from(iceberg: None) -> N
     assert now().scan().as_of(branch="again").to_arrow().num_rows == 2
 
 
-def test_a_branch_that_was_made_again_has_no_transactions_of_the_earlier_one(iceberg: None) -> None:
+def test_a_recreated_branch_has_no_transactions_of_the_earlier_one(iceberg: None) -> None:
     other()
     now().create_branch("audit")
     transaction(1, branch="audit")
@@ -180,7 +180,7 @@ def test_a_branch_that_was_made_again_has_no_transactions_of_the_earlier_one(ice
     assert now().scan().as_of(branch="audit").to_arrow().num_rows == 3
 
 
-def test_an_unknown_outcome_is_an_error_and_no_guess(iceberg: None) -> None:
+def test_an_unknown_transaction_outcome_is_an_error(iceberg: None) -> None:
     transaction(1)
     transaction(2)
     other()
@@ -208,7 +208,7 @@ def test_expiry_keeps_the_transactions_of_other_sinks(iceberg: None) -> None:
     assert of("q") == [5]
 
 
-def test_records_of_dropped_lines_are_removed(iceberg: None) -> None:
+def test_records_of_dropped_branches_are_removed(iceberg: None) -> None:
     other()
     first = now().snapshot_id
     transaction(1)

@@ -60,7 +60,7 @@ def move(table: lakescan.Table, transfer: Transfer) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_money_that_is_moved_is_neither_made_nor_lost(kind: str, tmp_path: Path) -> None:
+def test_transfers_neither_create_nor_lose_money(kind: str, tmp_path: Path) -> None:
     local = lakescan.catalog("local", warehouse=tmp_path)
     local.create_namespace("db")
     make = maker(kind.split(",")[0], local)

@@ -238,7 +238,7 @@ def schema_of(schema: pa.Schema) -> Schema:
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(columns([*LEAVES, *ICEBERG_ALONE, *KEPT_BY_ICEBERG]))
-def test_fitted_rows_are_those_given_in_any_layout(column: tuple[Kind, list[Any], pa.Array]) -> None:
+def test_fitted_rows_equal_the_given_ones_in_any_layout(column: tuple[Kind, list[Any], pa.Array]) -> None:
     of, values, array = column
     expected = [read(value, of) for value in values]
     given_schema = pa.schema([("c", array.type)])
@@ -295,7 +295,7 @@ def stored(value: Any) -> Any:
     ("format", "leaves"),
     [("iceberg", [*LEAVES, *ICEBERG_ALONE, *KEPT_BY_ICEBERG]), ("delta", [*LEAVES, *CHANGED_BY_DELTA])],
 )
-def test_what_is_saved_is_what_was_given(format: str, leaves: list[Kind]) -> None:
+def test_saved_rows_equal_the_given_ones(format: str, leaves: list[Kind]) -> None:
     """In the table, and in its files as another Parquet reader reads them."""
 
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -335,7 +335,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("nest", ["column", "list", "struct", "map", "dictionary"])
-def test_what_tables_cannot_hold_is_refused_by_its_path(name: str, nest: str, tmp_path: Path) -> None:
+def test_types_that_tables_cannot_hold_are_refused_by_path(name: str, nest: str, tmp_path: Path) -> None:
     array = REFUSED[name]
     path = {"list": "c.element", "struct": "c.x", "map": "c.value"}.get(nest, "c")
     nested = {
@@ -364,7 +364,7 @@ def test_delta_tables_have_zoneless_timestamps_in_maps(of: Callable[[pa.DataType
 
 
 @pytest.mark.parametrize("kind", [pa.null(), pa.list_(pa.null()), pa.struct([("x", pa.null())])])
-def test_columns_of_nothing_but_nulls_have_no_type(kind: pa.DataType, tmp_path: Path) -> None:
+def test_columns_of_only_nulls_have_no_type(kind: pa.DataType, tmp_path: Path) -> None:
     with pytest.raises(lakescan.SchemaMismatch, match="contains only nulls"):
         lakescan.save(pa.table({"c": pa.nulls(2, kind)}), tmp_path / "t", format="delta")
     lakescan.save(pa.table({"id": [1], "c": [[1]]}), tmp_path / "t", format="delta")
@@ -382,7 +382,7 @@ def test_nanoseconds_are_kept_or_refused(local: lakescan.Catalog) -> None:
     assert lakescan.table("local.db.u").schema.field("new").type == pa.timestamp("ns")
 
 
-def test_decimals_of_more_digits_than_their_type_says_are_refused(tmp_path: Path) -> None:
+def test_decimals_with_more_digits_than_their_type_are_refused(tmp_path: Path) -> None:
     """DuckDB passes its 128-bit integers in this form."""
     data = pa.Array.from_buffers(
         pa.decimal128(38, 0), 1, [None, pa.py_buffer((10**38).to_bytes(16, "little", signed=True))]
@@ -391,7 +391,7 @@ def test_decimals_of_more_digits_than_their_type_says_are_refused(tmp_path: Path
         lakescan.save(pa.table({"c": data}), tmp_path / "t", format="delta")
 
 
-def test_members_whose_names_differ_in_case_are_told_apart(tmp_path: Path) -> None:
+def test_members_whose_names_differ_in_case_are_distinguished(tmp_path: Path) -> None:
     kind = pa.struct([("a", pa.int64()), ("A", pa.int64())])
     schema = schema_of(pa.schema([("s", kind)]))
     rows = pa.record_batch({"s": pa.array([{"a": 1, "A": 2}, None], kind)})
@@ -403,7 +403,7 @@ def test_members_whose_names_differ_in_case_are_told_apart(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("partition_by", [(), ("p",)])
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_members_that_are_required_are_written_beside_structs_that_are_null(
+def test_required_members_are_written_next_to_null_structs(
     format: str, partition_by: tuple[str, ...], local: lakescan.Catalog
 ) -> None:
     texts = pa.field("l", pa.list_(pa.field("element", pa.string(), nullable=False)), nullable=False)

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from tests.support.two_commits import saved
-from tests.tables.aged import age, stray
+from tests.support.two_commits import save_in_two_commits
+from tests.tables.aged import make_old, write_stray_files
 from tests.tables.support import rows
 
 A, B, C = (1, "a"), (2, "b"), (3, "c")
@@ -24,21 +24,21 @@ ON = {"delta.deletedFileRetentionDuration": "interval 0 days", "delta.enableDele
 def folder(tmp_path: Path) -> Path:
     """Make a table whose first two files were replaced by a third, with the retention over, and a stray file."""
     found = tmp_path / "the table, 100%"
-    saved(rows(A), found, format="delta", properties=ON)
+    save_in_two_commits(rows(A), found, format="delta", properties=ON)
     lakescan.table(found).append(rows(B))
     lakescan.table(found).overwrite(rows(C))
-    stray(found / "stray.parquet")
+    write_stray_files(found / "stray.parquet")
     return found
 
 
 def aged(folder: Path) -> None:
     """Change the log so that all of its actions are old."""
-    age(folder)
+    make_old(folder)
     past = int((datetime.now(UTC) - timedelta(days=30)).timestamp() * 1000)
     for log in (folder / "_delta_log").glob("*.json"):
         text = log.read_text()
         log.write_text(re.sub(r'"deletionTimestamp":\d+', f'"deletionTimestamp":{past}', text))
-    age(folder)
+    make_old(folder)
 
 
 def names(files: Any) -> list[str]:
@@ -62,7 +62,7 @@ def inventory(folder: Path, **changes: Any) -> pa.Table:
     )
 
 
-def test_lite_removes_what_the_log_removed_and_no_other_file(folder: Path) -> None:
+def test_lite_removes_only_files_that_the_log_removed(folder: Path) -> None:
     aged(folder)
     live = {Path(each).name for each in lakescan.table(folder).scan().plan().files["path"].to_pylist()}
     gone = data(folder) - live - {"stray.parquet"}
@@ -73,9 +73,9 @@ def test_lite_removes_what_the_log_removed_and_no_other_file(folder: Path) -> No
     assert names(lakescan.table(folder).remove_orphans()) == ["stray.parquet"]
 
 
-def test_lite_keeps_what_is_within_the_retention(folder: Path) -> None:
+def test_lite_keeps_files_within_the_retention(folder: Path) -> None:
     lakescan.table(folder).alter().set_properties({"delta.deletedFileRetentionDuration": "interval 7 days"}).commit()
-    age(folder)
+    make_old(folder)
     assert names(lakescan.table(folder).remove_orphans(lite=True)) == []
 
 
@@ -104,18 +104,18 @@ def test_files_of_the_source_of_a_clone_stay(folder: Path, tmp_path: Path) -> No
     clone = lakescan.table(tmp_path / "clone")
     clone.overwrite(rows(A))
     aged(tmp_path / "clone")
-    age(folder)
+    make_old(folder)
     before = data(folder)
     assert names(clone.refresh().remove_orphans(lite=True)) == []
     assert names(clone.remove_orphans(inventory=inventory(folder))) == []
     assert data(folder) == before
 
 
-def test_an_inventory_takes_the_place_of_the_listing(folder: Path) -> None:
+def test_an_inventory_replaces_the_listing(folder: Path) -> None:
     aged(folder)
-    stray(folder / "later.parquet")
+    write_stray_files(folder / "later.parquet")
     listed = inventory(folder).filter(pa.array([f.name != "later.parquet" for f in _listed(folder)]))
-    age(folder)
+    make_old(folder)
     removed = lakescan.table(folder).remove_orphans(inventory=listed)
     assert "stray.parquet" in names(removed)
     assert len(removed) == 3
@@ -144,12 +144,12 @@ def test_paths_of_an_inventory_may_be_within_the_folder(folder: Path) -> None:
         ({"inventory": pa.table({"paths": ["x"], "length": [1]})}, "Did you mean 'paths'"),
     ],
 )
-def test_what_is_no_inventory_is_refused(folder: Path, options: dict[str, Any], part: str) -> None:
+def test_an_invalid_inventory_is_refused(folder: Path, options: dict[str, Any], part: str) -> None:
     with pytest.raises(lakescan.InvalidOption, match=part):
         lakescan.table(folder).remove_orphans(dry_run=True, **options)
 
 
-def test_iceberg_has_no_log_to_take_them_from(tmp_path: Path) -> None:
+def test_lite_is_refused_for_iceberg(tmp_path: Path) -> None:
     lake = lakescan.catalog("lite", warehouse=str(tmp_path))
     lake.create_namespace("db")
     with pytest.raises(lakescan.UnsupportedFeature, match="without lite"):

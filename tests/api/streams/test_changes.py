@@ -105,7 +105,7 @@ def applied(rows: Counter[Any], changes: list[dict[str, Any]]) -> Counter[Any]:
 
 
 @pytest.mark.slow
-def test_every_kind_of_change_is_told(tmp_path: Path) -> None:
+def test_every_kind_of_change_is_returned(tmp_path: Path) -> None:
     table = Changing(tmp_path)
     table.append(1, 2, 3)
     table.delete_first_rows()
@@ -135,7 +135,7 @@ def test_every_kind_of_change_is_told(tmp_path: Path) -> None:
             assert applied(table.rows(states[first]), between) == table.rows(states[last])
 
 
-def test_rows_that_a_commit_rewrites_as_they_were_are_no_changes(tmp_path: Path) -> None:
+def test_rows_that_a_commit_rewrites_unchanged_are_not_changes(tmp_path: Path) -> None:
     table = Changing(tmp_path)
     table.append(1, 2, 3, 3)
     table.rewrite_without(2)
@@ -145,14 +145,14 @@ def test_rows_that_a_commit_rewrites_as_they_were_are_no_changes(tmp_path: Path)
     assert Counter(raw["_change_type"].to_pylist()) == {"DELETE": 4, "INSERT": 3}
 
 
-def test_rows_deleted_by_vectors(tmp_path: Path) -> None:
+def test_rows_deleted_by_vectors_are_deletes(tmp_path: Path) -> None:
     table = Changing(tmp_path)
     table.append(1, 2, 3)
     table.delete_first_rows(vectors=True)
     assert [(r["_change_type"], r["id"]) for r in table.changes(table.states()[0])] == [("DELETE", 1)]
 
 
-def test_updates_by_identity(tmp_path: Path) -> None:
+def test_rows_with_the_same_identity_are_updates(tmp_path: Path) -> None:
     table = Changing(tmp_path)
     table.append(1, 2, v="a")
     start = table.states()[-1]
@@ -199,7 +199,7 @@ CHANGES = st.lists(
 @pytest.mark.slow
 @settings(max_examples=15)
 @given(steps=CHANGES)
-def test_what_a_state_becomes_by_changes_is_the_next(steps: list[Any]) -> None:
+def test_changes_lead_from_each_state_to_the_next(steps: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         table = Changing(Path(folder))
         for name, value in steps:
@@ -258,7 +258,7 @@ def test_a_deleted_and_an_inserted_row_of_an_identity_are_an_update() -> None:
     ]
 
 
-def test_rows_are_numbered_by_all_that_they_hold() -> None:
+def test_ordinals_depend_on_all_values_of_a_row() -> None:
     structs = pa.array([{"a": 1}, None, {"a": None}, {"a": 1}], pa.struct({"a": pa.int64()}))
     maps = pa.array([[("k", 1)], [("k", 1)], [("k", 1)], [("k", 1)]], pa.map_(pa.string(), pa.int64()))
     numbers = row_numbers([structs, maps]).tolist()
@@ -322,7 +322,7 @@ def test_a_limit_counts_net_changes(updated: str) -> None:
     assert table.changes(first, limit=1).to_arrow()["id"].to_pylist() == [1]
 
 
-def test_identity_is_of_the_tables_columns(updated: str) -> None:
+def test_identity_columns_must_be_columns_of_the_table(updated: str) -> None:
     table = lakescan.table(updated)
     kinds = table.changes(identity="id", columns="s.p as id, _change_type").to_arrow()["_change_type"].to_pylist()
     assert kinds == ["INSERT"] * 3 + ["UPDATE_BEFORE", "UPDATE_AFTER"]
@@ -367,7 +367,7 @@ def test_changes_on_spark_are_those_in_process(spark, tmp_path: Path) -> None:
         assert Counter(tuple(row) for row in changes.to_spark(spark).collect()) == expected
 
 
-def test_changes_of_delta_are_those_that_it_recorded(tmp_path: Path) -> None:
+def test_changes_of_delta_are_those_in_its_change_feed(tmp_path: Path) -> None:
     path = tmp_path / "t"
     write_deltalake(path, some(1, 2), configuration={"delta.enableChangeDataFeed": "true"})
     DeltaTable(path).delete("id = 1")
@@ -392,7 +392,7 @@ def test_changes_of_delta_are_those_that_it_recorded(tmp_path: Path) -> None:
         ("iceberg", {"tag": "eoy"}),
     ],
 )
-def test_options_that_select_a_range_or_a_state_are_refused_beside_start_and_end(
+def test_options_that_select_a_range_or_a_state_conflict_with_start_and_end(
     tmp_path: Path, format: Any, options: dict[str, Any]
 ) -> None:
     """Such options would have no effect: the scan would return all changes."""

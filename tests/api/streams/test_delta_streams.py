@@ -13,7 +13,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from samples.delta_deletes import commit_vectors, stored_vector
 
 import lakescan
-from tests.support.two_commits import saved
+from tests.support.two_commits import save_in_two_commits
 
 
 def append(path: Path, *ids: int, **options: Any) -> None:
@@ -33,7 +33,7 @@ def rows(path: Path, start: dict[str, Any] | None = None, **options: Any) -> lis
     return [n for batch in follower for n in batch["id"].to_pylist()]
 
 
-def test_a_version_to_start_from_counts(path: Path) -> None:
+def test_a_starting_version_is_included(path: Path) -> None:
     assert rows(path, startingVersion=2) == [2, 3]
     assert rows(path, startingVersion=0) == [0, 1, 2, 3]
     assert rows(path, startingVersion=4) == []
@@ -41,14 +41,14 @@ def test_a_version_to_start_from_counts(path: Path) -> None:
         rows(path, startingVersion=9)
 
 
-def test_latest_is_what_is_committed_from_now_on(path: Path) -> None:
+def test_latest_starts_with_the_next_commit(path: Path) -> None:
     follower = lakescan.table(path).stream(wait=False, startingVersion="latest")
     assert list(follower) == []
     append(path, 4)
     assert rows(path, follower.offset) == [4]
 
 
-def test_a_time_to_start_from(path: Path) -> None:
+def test_a_stream_starts_at_a_time(path: Path) -> None:
     times = lakescan.table(path).history()["timestamp"].to_pylist()
     assert rows(path, startingTimestamp=times[2].isoformat()) == [2, 3]
     with pytest.raises(lakescan.NoSuchSnapshot, match="no commit at or after"):
@@ -57,7 +57,7 @@ def test_a_time_to_start_from(path: Path) -> None:
         rows(path, startingTimestamp="2026-01-01", startingVersion=1)
 
 
-def test_files_that_change_no_data_pass(path: Path) -> None:
+def test_files_without_data_changes_are_skipped(path: Path) -> None:
     DeltaTable(path).optimize.compact()
     append(path, 4)
     assert rows(path, startingVersion=0) == [0, 1, 2, 3, 4]
@@ -77,7 +77,7 @@ def test_rewritten_files_are_read_again_with_ignore_changes(path: Path) -> None:
         rows(path, startingVersion=5, ignoreDeletes=True)
 
 
-def test_rows_deleted_by_vectors_are_not_in_the_table_that_comes_first(path: Path) -> None:
+def test_rows_deleted_by_vectors_are_not_in_the_initial_snapshot(path: Path) -> None:
     append(path, 10, 11, 12)
     name = next(f.name for f in sorted(path.glob("*.parquet"), key=lambda f: f.stat().st_mtime)[-1:])
     commit_vectors(path, {name: stored_vector(path, [1])})
@@ -85,11 +85,11 @@ def test_rows_deleted_by_vectors_are_not_in_the_table_that_comes_first(path: Pat
     assert sorted(rows(path, startingVersion=5, ignoreChanges=True)) == [10, 12]
 
 
-def test_a_stream_begins_behind_the_commit_that_removes_column_mapping(tmp_path: Path) -> None:
+def test_a_stream_begins_after_the_commit_that_removes_column_mapping(tmp_path: Path) -> None:
     """Older files use column names that are no longer in the schema: their columns would be read as null."""
     folder = tmp_path / "mapped"
     mapped = {"delta.columnMapping.mode": "name"}
-    saved(pa.table({"id": [1, 2]}), folder, format="delta", properties=mapped)
+    save_in_two_commits(pa.table({"id": [1, 2]}), folder, format="delta", properties=mapped)
     before = lakescan.table(folder).stream(wait=False, startingVersion=1)
     assert [n for batch in before for n in batch["id"].to_pylist()] == [1, 2]
     lakescan.table(folder).append(pa.table({"id": [9]}))
@@ -112,7 +112,7 @@ def test_excluded_files_are_left_out(tmp_path: Path) -> None:
     assert rows(tmp_path / "t", excludeRegex="part=b", startingVersion=0) == [1]
 
 
-def test_another_schema_ends_a_stream_and_a_new_one_goes_on(path: Path) -> None:
+def test_a_schema_change_ends_a_stream_and_a_new_stream_continues(path: Path) -> None:
     """Commits before the schema change are read first."""
     follower = lakescan.table(path).stream(startingVersion=2, monitor_interval="10ms")
     found = next(follower)["id"].to_pylist()
@@ -135,7 +135,7 @@ def test_missing_commits_end_a_stream_unless_loss_is_allowed(path: Path) -> None
     assert rows(path, startingVersion=0, failOnDataLoss=False) == [2, 3]
 
 
-def test_a_thousand_files_are_a_batch_where_nothing_is_said(tmp_path: Path) -> None:
+def test_a_batch_has_a_thousand_files_by_default(tmp_path: Path) -> None:
     from lakescan.options.streaming import batch_limits
 
     append(tmp_path / "t", 1)
@@ -186,7 +186,7 @@ def test_a_feed_without_a_start_begins_with_all_rows_as_inserts(recorded: Path) 
     assert changes(recorded, follower.offset) == [(4, "insert", 8)]
 
 
-def test_a_feed_ends_where_changes_are_not_recorded_any_more(recorded: Path) -> None:
+def test_a_feed_ends_where_changes_are_no_longer_recorded(recorded: Path) -> None:
     follower = lakescan.table(recorded).stream(wait=False, readChangeFeed=True)
     list(follower)
     log = recorded / "_delta_log"
@@ -203,7 +203,7 @@ def test_a_feed_ends_where_changes_are_not_recorded_any_more(recorded: Path) -> 
 
 
 @pytest.mark.parametrize("start", [0, 1])
-def test_a_feed_from_before_changes_were_recorded_names_the_version_to_start_at(tmp_path: Path, start: int) -> None:
+def test_a_feed_that_starts_too_early_names_the_first_version_with_changes(tmp_path: Path, start: int) -> None:
     """Version 1 has no metadata of its own. A stream that begins there must not read it either."""
     append(tmp_path / "t", 1)
     append(tmp_path / "t", 2)
@@ -218,7 +218,7 @@ def test_a_feed_from_before_changes_were_recorded_names_the_version_to_start_at(
     assert changes(tmp_path / "t", startingVersion=2) == [(3, "insert", 3)]
 
 
-def test_an_operation_without_metrics_says_who_did_it(path: Path) -> None:
+def test_a_refused_commit_without_metrics_is_named_with_its_writer(path: Path) -> None:
     """The error for a refused commit quotes the commit's own operation and writer."""
     properties = CommitProperties(custom_metadata={"who": "me"})
     DeltaTable(path).delete("id = 1", commit_properties=properties)

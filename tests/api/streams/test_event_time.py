@@ -52,11 +52,11 @@ def batches(location: str, **options: object) -> list[list[str]]:
     return [sorted(names) for names in together.values()]
 
 
-def test_the_whole_table_comes_in_the_order_of_time_and_files_without_bounds_first(location: str) -> None:
+def test_the_initial_snapshot_is_in_time_order_with_files_without_bounds_first(location: str) -> None:
     assert batches(location, **ORDER) == [["-", "0"], ["1", "2"], ["3", "4"], ["5", "7"], ["8", "9"]]
 
 
-def test_a_commit_that_is_split_comes_in_that_order_too(location: str) -> None:
+def test_a_split_commit_is_also_in_time_order(location: str) -> None:
     newest = lakescan.table(location).history()
     begin = (
         {"startingVersion": len(HOURS)}
@@ -74,7 +74,7 @@ def test_a_filter_does_not_change_the_order(location: str) -> None:
     assert names == [["-", "0"], ["1"], ["3", "4"], ["5", "7"], ["8", "9"]]
 
 
-def test_an_offset_within_a_commit_goes_on_with_the_same_order_only(location: str) -> None:
+def test_an_offset_within_a_commit_continues_only_in_the_same_order(location: str) -> None:
     """The offset counts files in that order: with another order, some files would be skipped."""
     follower = lakescan.table(location).stream(wait=False, **ORDER)
     first = [next(follower)["name"].to_pylist() for _ in range(3)]
@@ -86,7 +86,7 @@ def test_an_offset_within_a_commit_goes_on_with_the_same_order_only(location: st
     assert sorted([*first[0], *first[1], *names]) == ["-", *map(str, range(6)), "7", "8", "9"]
 
 
-def test_columns_that_are_no_times_and_streams_of_changes_are_refused(location: str) -> None:
+def test_columns_other_than_times_and_change_streams_are_refused(location: str) -> None:
     table = lakescan.table(location)
     with pytest.raises(lakescan.InvalidOption, match="it takes a timestamp"):
         table.stream(**{"watermark-column": "name"})

@@ -30,7 +30,7 @@ def growing(request: pytest.FixtureRequest, tmp_path: Path) -> Growing:
     return Growing(request.param, tmp_path)
 
 
-def test_the_whole_table_comes_first_then_what_commits_add(growing: Growing) -> None:
+def test_the_whole_table_is_read_first_and_then_the_rows_of_commits(growing: Growing) -> None:
     growing.append(1, 2)
     growing.append(3)
     follower = growing.follow()
@@ -42,7 +42,7 @@ def test_the_whole_table_comes_first_then_what_commits_add(growing: Growing) -> 
     assert sorted(growing.rows(follower.offset)) == [4, 5, 6]
 
 
-def test_a_table_without_commits_of_rows_is_followed_from_its_first(growing: Growing) -> None:
+def test_an_empty_table_is_followed_from_its_first_rows(growing: Growing) -> None:
     follower = growing.follow()
     assert rows_of(follower) == []
     growing.append(1)
@@ -51,7 +51,7 @@ def test_a_table_without_commits_of_rows_is_followed_from_its_first(growing: Gro
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", ["maxFilesPerTrigger", "maxRowsPerTrigger"])
-def test_commits_are_split_and_resumed_within(growing: Growing, limit: str) -> None:
+def test_commits_are_split_and_can_be_resumed_in_the_middle(growing: Growing, limit: str) -> None:
     """Offsets are small, and a reader that starts at any offset reads the remaining rows."""
     growing.append(1, 2, 3)
     growing.append(4, 5, 6, 7)
@@ -66,12 +66,12 @@ def test_commits_are_split_and_resumed_within(growing: Growing, limit: str) -> N
         assert sorted(growing.rows(offset, **{limit: 2})) == sorted([*left, 8, 9, 10])
 
 
-def test_one_file_is_taken_however_small_the_limit(growing: Growing) -> None:
+def test_at_least_one_file_is_read_however_small_the_limit(growing: Growing) -> None:
     growing.append(1, 2)
     assert sorted(growing.rows(maxBytesPerTrigger=1)) == [1, 2]
 
 
-def test_commits_that_remove_rows_end_a_stream_and_say_the_ways_on(growing: Growing) -> None:
+def test_commits_that_remove_rows_end_a_stream_and_the_error_lists_the_options(growing: Growing) -> None:
     growing.append(1, 2)
     start = growing.follow()
     assert sorted(rows_of(start)) == [1, 2]
@@ -88,7 +88,7 @@ def test_commits_that_remove_rows_end_a_stream_and_say_the_ways_on(growing: Grow
     assert growing.rows(start.offset, **{theirs: True}) == [3, 4]
 
 
-def test_a_filter_and_columns_hold_and_places_do_not_depend_on_them(growing: Growing) -> None:
+def test_offsets_do_not_depend_on_the_filter_and_columns(growing: Growing) -> None:
     growing.append(1, 2, 3, 4)
     offsets = offsets_of(growing.follow(maxFilesPerTrigger=1))
     found = [growing.rows(offset, filter="id > 2", maxFilesPerTrigger=1) for offset in offsets]
@@ -97,7 +97,7 @@ def test_a_filter_and_columns_hold_and_places_do_not_depend_on_them(growing: Gro
     assert found == [[n for n in rows if n > 2] for rows in whole]
 
 
-def test_the_backlog_is_what_is_left_to_read(growing: Growing) -> None:
+def test_the_backlog_counts_the_unread_rows(growing: Growing) -> None:
     growing.append(1)
     follower = growing.follow()
     rows_of(follower)
@@ -138,7 +138,7 @@ STEPS = st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=Tru
 @pytest.mark.slow
 @settings(max_examples=8)
 @given(steps=STEPS, limit=st.integers(1, 5), name=st.sampled_from(["iceberg", "delta"]))
-def test_every_row_comes_once_however_a_stream_is_cut(steps: list[list[int]], limit: int, name: str) -> None:
+def test_every_row_is_read_once_however_a_stream_is_divided(steps: list[list[int]], limit: int, name: str) -> None:
     """A new reader takes over after each plan, while the writer goes on."""
     with tempfile.TemporaryDirectory() as folder:
         growing = Growing(name, Path(folder))

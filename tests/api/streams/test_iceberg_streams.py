@@ -37,7 +37,7 @@ def snapshots(table: Any) -> list[Any]:
     return sorted(table.metadata.snapshots, key=lambda s: s.sequence_number)
 
 
-def test_strategies_say_where_a_stream_begins(table: Any) -> None:
+def test_a_strategy_selects_where_a_stream_begins(table: Any) -> None:
     third = snapshots(table)[2]
     assert sorted(rows(table)) == [0, 1, 2, 3]
     assert sorted(rows(table, starting_strategy="table_scan_then_incremental")) == [0, 1, 2, 3]
@@ -58,7 +58,7 @@ def test_strategies_say_where_a_stream_begins(table: Any) -> None:
     assert rows(table, starting_strategy="INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE") == []
 
 
-def test_strategies_that_say_too_little_or_too_much_are_refused(table: Any) -> None:
+def test_strategies_with_missing_or_extra_options_are_refused(table: Any) -> None:
     with pytest.raises(lakescan.InvalidOption, match="needs the option start-snapshot-id"):
         rows(table, starting_strategy="INCREMENTAL_FROM_SNAPSHOT_ID")
     with pytest.raises(lakescan.InvalidOption, match="contradict each other"):
@@ -77,7 +77,7 @@ def test_a_branch_is_followed(table: Any) -> None:
     assert sorted(rows(table)) == [0, 1, 2, 3]
 
 
-def test_the_branch_of_an_audited_table_is_followed_if_it_is_there(table: Any) -> None:
+def test_the_wap_branch_is_followed_if_it_exists(table: Any) -> None:
     with pytest.raises(lakescan.InvalidOption, match=r"write\.wap\.enabled is not true"):
         rows(table, wap_branch="audit")
     with table.transaction() as changes:
@@ -91,7 +91,7 @@ def test_the_branch_of_an_audited_table_is_followed_if_it_is_there(table: Any) -
         rows(table, wap_branch="audit", branch="audit")
 
 
-def test_snapshots_a_batch_may_be_limited(table: Any) -> None:
+def test_the_snapshots_per_batch_can_be_limited(table: Any) -> None:
     follower = follow(table, starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT", max_planning_snapshot_count=1)
     places = []
     for _ in follower:
@@ -99,7 +99,7 @@ def test_snapshots_a_batch_may_be_limited(table: Any) -> None:
     assert places == [-1, *(s.snapshot_id for s in snapshots(table)[:3])]
 
 
-def test_overwrites_are_skipped_or_read_where_it_is_asked_for(table: Any) -> None:
+def test_overwrites_are_skipped_or_read_if_an_option_allows_it(table: Any) -> None:
     """pyiceberg's overwrite rewrites files: it deletes one row of a file with two."""
     table.append(pa.table({"id": [4, 5]}))
     offset = follow(table)
@@ -114,7 +114,7 @@ def test_overwrites_are_skipped_or_read_where_it_is_asked_for(table: Any) -> Non
         rows(table, offset.offset, streaming_skip_delete_snapshots=True)
 
 
-def test_upserts_give_their_added_rows(table: Any) -> None:
+def test_a_stream_reads_the_added_rows_of_upserts(table: Any) -> None:
     """A snapshot that only deletes yields nothing."""
     offset = follow(table, starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT")
     assert [n for b in offset for n in b["id"].to_pylist()] == [0, 1, 2, 3]
@@ -124,7 +124,7 @@ def test_upserts_give_their_added_rows(table: Any) -> None:
     assert list(follower) == []
 
 
-def test_an_expired_start_says_how_to_go_on(table: Any) -> None:
+def test_the_error_for_an_expired_start_tells_how_to_continue(table: Any) -> None:
     from pyiceberg.table.update.snapshot import ExpireSnapshots  # noqa: F401
 
     first = follow(table, starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT", max_planning_snapshot_count=1)
@@ -138,7 +138,7 @@ def test_an_expired_start_says_how_to_go_on(table: Any) -> None:
     assert rows(table, starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT") == [3, 4]
 
 
-def test_a_rollback_is_told(table: Any) -> None:
+def test_a_rollback_is_reported(table: Any) -> None:
     follower = follow(table)
     list(follower)
     table.manage_snapshots().set_current_snapshot(snapshots(table)[1].snapshot_id).commit()
@@ -146,7 +146,7 @@ def test_a_rollback_is_told(table: Any) -> None:
         rows(table, follower.offset)
 
 
-def test_columns_that_come_later_are_read_by_streams_that_begin_later(table: Any) -> None:
+def test_added_columns_are_read_by_streams_that_start_later(table: Any) -> None:
     from pyiceberg.types import StringType
 
     follower = lakescan.table(table.location()).stream(monitor_interval="10ms")
@@ -182,7 +182,7 @@ def test_ranges_of_snapshots_are_read_as_batches(table: Any) -> None:
     assert batch(table, start_snapshot_id=third, filter="id > 5") == [8]
 
 
-def test_ranges_that_cannot_be_are_refused(table: Any) -> None:
+def test_impossible_ranges_are_refused(table: Any) -> None:
     first, second, *_ = (s.snapshot_id for s in snapshots(table))
     with pytest.raises(lakescan.NoSuchSnapshot, match=str(second)):
         batch(table, start_snapshot_id=second, end_snapshot_id=first)
@@ -195,7 +195,7 @@ def test_ranges_that_cannot_be_are_refused(table: Any) -> None:
 
 
 @pytest.mark.spark
-def test_ranges_on_spark(spark, table: Any) -> None:
+def test_ranges_of_snapshots_are_read_on_spark(spark, table: Any) -> None:
     first = snapshots(table)[0]
     scan = lakescan.table(table.metadata_location).scan().options(start_snapshot_id=first.snapshot_id)
     for lane in ("native", "arrow"):
@@ -234,7 +234,7 @@ def test_changes_of_rows_are_streamed(spark, table: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("mode", ["rows", "changelog"])
-def test_a_running_stream_stops_before_wider_columns_and_goes_on_once_it_is_restarted(table: Any, mode: str) -> None:
+def test_a_running_stream_stops_before_widened_columns_and_continues_after_a_restart(table: Any, mode: str) -> None:
     made = table.catalog.create_table("n.wide", pa.schema({"id": pa.int32(), "s": pa.string()}))
     made.append(pa.table({"id": pa.array([1], pa.int32()), "s": ["a"]}))
     options = {"on-change": "changelog"} if mode == "changelog" else {}
@@ -250,7 +250,7 @@ def test_a_running_stream_stops_before_wider_columns_and_goes_on_once_it_is_rest
     assert [row["id"] for batch in after for row in batch.to_pylist()] == [2**40]
 
 
-def test_columns_that_became_wider_before_are_read_with_their_type_now(table: Any) -> None:
+def test_columns_widened_before_the_start_have_their_current_type(table: Any) -> None:
     made = table.catalog.create_table("n.wide", pa.schema({"id": pa.int32()}))
     made.append(pa.table({"id": pa.array([1], pa.int32())}))
     with made.update_schema() as update:

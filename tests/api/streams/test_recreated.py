@@ -53,7 +53,7 @@ def life(tmp_path: Path) -> Callable[[str], Life]:
 
 @FORMATS
 @pytest.mark.parametrize("first", [(), (1, 2)], ids=["one commit was read", "three were read"])
-def test_a_stream_that_waits_says_that_its_table_was_recreated(
+def test_a_waiting_stream_reports_that_its_table_was_recreated(
     life: Callable[[str], Life], form: str, first: tuple[int, ...]
 ) -> None:
     table = life(form)
@@ -71,7 +71,9 @@ def test_a_stream_that_waits_says_that_its_table_was_recreated(
 
 
 @FORMATS
-def test_a_stream_that_has_not_begun_says_that_its_table_was_recreated(life: Callable[[str], Life], form: str) -> None:
+def test_a_stream_that_has_not_begun_reports_that_its_table_was_recreated(
+    life: Callable[[str], Life], form: str
+) -> None:
     table = life(form)
     table.make()
     stream = lakescan.table(table.name).stream(wait=False)
@@ -83,7 +85,7 @@ def test_a_stream_that_has_not_begun_says_that_its_table_was_recreated(life: Cal
 
 
 @FORMATS
-def test_an_offset_of_the_table_before_is_refused(life: Callable[[str], Life], form: str) -> None:
+def test_an_offset_of_the_earlier_table_is_refused(life: Callable[[str], Life], form: str) -> None:
     table = life(form)
     table.make()
     table.append(1)
@@ -96,7 +98,7 @@ def test_an_offset_of_the_table_before_is_refused(life: Callable[[str], Life], f
         lakescan.table(table.name).stream(start=stream.offset, wait=False)
 
 
-def test_a_stream_goes_on_though_the_commits_that_it_read_were_removed(life: Callable[[str], Life]) -> None:
+def test_a_stream_continues_after_log_cleanup_of_the_commits_it_read(life: Callable[[str], Life]) -> None:
     """Log cleanup after a checkpoint removes commits in this way."""
     table = life("delta")
     table.make()
@@ -112,7 +114,7 @@ def test_a_stream_goes_on_though_the_commits_that_it_read_were_removed(life: Cal
 
 @pytest.mark.slow
 @FORMATS
-def test_a_running_query_on_spark_says_that_its_table_was_recreated(
+def test_a_running_query_on_spark_reports_that_its_table_was_recreated(
     spark: Any, life: Callable[[str], Life], form: str, tmp_path: Path
 ) -> None:
     import lakescan.spark

@@ -51,7 +51,7 @@ class Query:
         return [json.loads(file.read_text().splitlines()[-1]) for file in files]
 
 
-def test_a_query_that_runs_again_reads_what_was_added(spark, growing: Growing, tmp_path: Path) -> None:
+def test_a_restarted_query_reads_the_added_rows(spark, growing: Growing, tmp_path: Path) -> None:
     growing.append(1, 2)
     growing.append(3)
     query = Query(spark, growing, tmp_path)
@@ -79,7 +79,7 @@ def test_limits_make_batches_and_offsets_can_be_read(spark, growing: Growing, tm
     assert set(offsets[0]) == names[growing.name] | {"table", "from"}  # the first also records the stream's start
 
 
-def test_the_first_batch_stays_what_it_was_where_the_table_goes_on(growing: Growing) -> None:
+def test_the_first_batch_does_not_change_when_the_table_grows(growing: Growing) -> None:
     """Spark asks for the initial offset again, for the partitions and after a crash."""
     growing.append(1, 2)
 

@@ -53,7 +53,7 @@ def changing(server: UnityServer, method: str, path: str, change: Change, times:
 
 
 @pytest.mark.parametrize("change", DESCRIBED)
-def test_a_table_that_is_described_with_wrong_members_is_told_with_the_request(
+def test_a_table_answer_with_wrong_members_is_reported_with_the_request(
     table: lakescan.Table, server: UnityServer, change: Change
 ) -> None:
     changing(server, "GET", "/tables/t", change)
@@ -62,7 +62,7 @@ def test_a_table_that_is_described_with_wrong_members_is_told_with_the_request(
 
 
 @pytest.mark.parametrize("change", [*DESCRIBED, lambda found: [], lambda found: found | {"commits": [{"version": 1}]}])
-def test_a_commit_whose_answer_cannot_be_read_is_sent_again_and_made_once(
+def test_a_commit_with_an_unreadable_answer_is_retried_and_made_once(
     table: lakescan.Table, server: UnityServer, impatient: None, change: Change
 ) -> None:
     changing(server, "POST", "/tables/t", change, times=1)
@@ -72,7 +72,7 @@ def test_a_commit_whose_answer_cannot_be_read_is_sent_again_and_made_once(
 
 
 @pytest.mark.parametrize("change", DESCRIBED[2:4])
-def test_a_commit_without_any_answer_that_can_be_read_is_of_unknown_outcome(
+def test_a_commit_without_a_readable_answer_has_an_unknown_outcome(
     table: lakescan.Table, server: UnityServer, impatient: None, change: Change
 ) -> None:
     opened = table
@@ -83,7 +83,7 @@ def test_a_commit_without_any_answer_that_can_be_read_is_of_unknown_outcome(
 
 
 @pytest.mark.parametrize("listed", [7, "x", [None], [{"title": "db"}], [{"name": 3}]])
-def test_lists_with_wrong_members_are_told_with_the_request(
+def test_lists_with_wrong_members_are_reported_with_the_request(
     main: lakescan.Catalog, table: lakescan.Table, server: UnityServer, listed: Any
 ) -> None:
     changing(server, "GET", "/schemas", lambda found: {"schemas": listed})
@@ -93,19 +93,19 @@ def test_lists_with_wrong_members_are_told_with_the_request(
             ask()
 
 
-def test_a_list_whose_pages_go_in_a_circle_is_told(main: lakescan.Catalog, server: UnityServer) -> None:
+def test_a_list_whose_pages_repeat_is_an_error(main: lakescan.Catalog, server: UnityServer) -> None:
     changing(server, "GET", "/schemas", lambda found: found | {"next_page_token": "again"})
     with pytest.raises(CorruptMetadata, match="same next page"):
         main.list_namespaces()
 
 
-def test_properties_of_a_schema_that_are_none_are_told(main: lakescan.Catalog, server: UnityServer) -> None:
+def test_invalid_schema_properties_are_reported(main: lakescan.Catalog, server: UnityServer) -> None:
     changing(server, "GET", "/schemas/main.db", lambda found: found | {"properties": 7})
     with pytest.raises(CorruptMetadata, match="'properties' as a number, not an object"):
         main.namespace_properties("db")
 
 
-def test_an_answer_that_is_no_object_is_told_as_that(
+def test_an_answer_that_is_not_an_object_is_reported(
     main: lakescan.Catalog, table: lakescan.Table, server: UnityServer, impatient: None
 ) -> None:
     changing(server, "GET", "/tables/t", lambda found: [])
@@ -113,7 +113,7 @@ def test_an_answer_that_is_no_object_is_told_as_that(
         lakescan.table(NAME)
 
 
-def test_an_address_that_is_none_of_the_server_is_no_missing_name(main: lakescan.Catalog, server: UnityServer) -> None:
+def test_an_unknown_endpoint_is_not_reported_as_a_missing_name(main: lakescan.Catalog, server: UnityServer) -> None:
     server.faults.append(Fault("GET", "/tables/main.db.gone$", 404, kind=""))
     server.faults.append(Fault("GET", "/tables/gone$", 404, kind=""))
     with pytest.raises(StorageError, match=r"'main' failed to respond for main\.db\.gone: GET .*status 404"):
@@ -123,7 +123,7 @@ def test_an_address_that_is_none_of_the_server_is_no_missing_name(main: lakescan
         main.namespace_exists("db")
 
 
-def test_no_message_tells_a_value() -> None:
+def test_messages_contain_no_values() -> None:
     answer = UnityResponse({"config": {"s3.secret-access-key": ["hidden"]}, "table_id": ["hidden"]}, "GET http://unity")
     for read in (lambda: answer.texts("config"), lambda: answer.text("table_id"), lambda: answer.number("table_id")):
         with pytest.raises(CorruptMetadata) as error:
@@ -131,7 +131,7 @@ def test_no_message_tells_a_value() -> None:
         assert "hidden" not in str(error.value)
 
 
-def test_credentials_that_cannot_be_read_leave_those_in_use_that_are_still_good() -> None:
+def test_unreadable_credentials_keep_valid_ones_in_use() -> None:
     def answer() -> IssuedCredentials:
         raise CorruptMetadata("malformed")
 

@@ -37,7 +37,7 @@ def test_schemas_and_tables_are_made_listed_renamed_and_dropped(main: lakescan.C
 
 
 @pytest.mark.parametrize("name", ["t?x", "t#x", "%74", "t x", "t&x=1", "ä"])
-def test_names_may_have_letters_that_mean_something_in_addresses(
+def test_names_may_contain_url_characters(
     main: lakescan.Catalog, table: lakescan.Table, server: UnityServer, name: str
 ) -> None:
     main.create_namespace(f"`db{name}`")
@@ -51,7 +51,7 @@ def test_names_may_have_letters_that_mean_something_in_addresses(
     assert list(server.schemas) == ["main.db"]
 
 
-def test_names_that_do_not_exist_are_told_with_the_nearest(main: lakescan.Catalog, table: lakescan.Table) -> None:
+def test_unknown_names_are_refused_with_the_nearest(main: lakescan.Catalog, table: lakescan.Table) -> None:
     with pytest.raises(lakescan.NoSuchTable, match=r"has no table 'db\.tt'.*'t'"):
         lakescan.table("main.db.tt")
     with pytest.raises(lakescan.NoSuchNamespace):
@@ -69,7 +69,7 @@ def test_iceberg_tables_are_refused_with_what_to_do(main: lakescan.Catalog) -> N
         main.create_table("db.i", "id INT")
 
 
-def test_the_server_may_have_the_catalog_under_another_name(server: UnityServer, main: lakescan.Catalog) -> None:
+def test_the_server_side_name_of_the_catalog_can_differ(server: UnityServer, main: lakescan.Catalog) -> None:
     main.create_table("db.t", "id BIGINT, part STRING", format="delta").append(rows(1))
     lakescan.catalog("here", type="unity", uri=server.uri, token=TOKEN, warehouse="main")
     assert ids("here.db.t") == [1]
@@ -87,7 +87,7 @@ def test_tables_are_made_and_written_to_in_sql(main: lakescan.Catalog, server: U
     assert not main.table_exists("db.s")
 
 
-def test_a_table_is_created_with_its_rows_and_named_once_they_are_there(
+def test_a_table_created_with_rows_is_registered_after_they_are_written(
     main: lakescan.Catalog, server: UnityServer
 ) -> None:
     lakescan.save(rows(1, 2), "main.db.new", format="delta")
@@ -97,13 +97,13 @@ def test_a_table_is_created_with_its_rows_and_named_once_they_are_there(
     assert ids("main.db.made") == [2, 3]
 
 
-def test_a_new_table_whose_answer_is_lost_is_made_once(main: lakescan.Catalog, server: UnityServer) -> None:
+def test_a_table_creation_with_a_lost_answer_is_made_once(main: lakescan.Catalog, server: UnityServer) -> None:
     server.faults.append(Fault("POST", "/schemas/db/tables$", "lost"))
     main.create_table("db.t", "id BIGINT, part STRING", format="delta").append(rows(1))
     assert ids() == [1]
 
 
-def test_properties_that_the_catalog_requires_otherwise_are_refused(main: lakescan.Catalog) -> None:
+def test_properties_that_contradict_the_catalog_are_refused(main: lakescan.Catalog) -> None:
     with pytest.raises(lakescan.InvalidOption, match="the catalog requires 'true'"):
         main.create_table("db.t", "id INT", format="delta", properties={"delta.enableDeletionVectors": "false"})
     main.create_table("db.r", "id INT", format="delta")
@@ -120,7 +120,7 @@ def test_an_external_table_is_in_its_own_folder_and_committed_to_by_its_log(
     assert stored(server).kind == "EXTERNAL"
 
 
-def test_tables_that_the_newer_api_does_not_have_are_opened_by_the_older_one(
+def test_tables_missing_from_the_newer_api_are_opened_through_the_older_one(
     main: lakescan.Catalog, server: UnityServer, tmp_path: Path
 ) -> None:
     lakescan.save(rows(1), str(tmp_path / "old"), format="delta")
@@ -134,7 +134,7 @@ def test_tables_that_the_newer_api_does_not_have_are_opened_by_the_older_one(
         lakescan.table("main.db.csv")
 
 
-def test_a_server_that_does_not_answer_is_told(
+def test_a_server_that_does_not_answer_is_reported(
     main: lakescan.Catalog, table: lakescan.Table, server: UnityServer
 ) -> None:
     server.faults.append(Fault("GET", "/tables/t$", "dropped", times=2))
@@ -144,7 +144,7 @@ def test_a_server_that_does_not_answer_is_told(
         lakescan.table(NAME)
 
 
-def test_a_wrong_token_is_told_and_not_shown(server: UnityServer) -> None:
+def test_a_wrong_token_is_reported_without_showing_it(server: UnityServer) -> None:
     lakescan.catalog("main", type="unity", uri=server.uri, token="a-wrong-one")
     with pytest.raises(lakescan.StorageError, match="NotAuthorized") as error:
         lakescan.table(NAME)
@@ -152,13 +152,15 @@ def test_a_wrong_token_is_told_and_not_shown(server: UnityServer) -> None:
 
 
 @pytest.mark.parametrize("uri", ["", "unity.example.com", "ftp://unity", "http://user:secret@unity"])
-def test_addresses_that_are_none_are_refused(uri: str) -> None:
+def test_invalid_addresses_are_refused(uri: str) -> None:
     with pytest.raises(lakescan.InvalidOption, match="needs a uri") as error:
         lakescan.catalog("main", type="unity", uri=uri, token=TOKEN)
     assert "secret" not in str(error.value)
 
 
-def test_the_token_goes_to_no_other_server(main: lakescan.Catalog, table: lakescan.Table, server: UnityServer) -> None:
+def test_the_token_is_sent_to_no_other_server(
+    main: lakescan.Catalog, table: lakescan.Table, server: UnityServer
+) -> None:
     with unity_server("unused") as other:
         server.faults.append(Fault("GET", "/tables/t$", 307, headers={"Location": f"{other.uri}/stolen"}))
         with pytest.raises(lakescan.StorageError, match="307"):
@@ -166,7 +168,7 @@ def test_the_token_goes_to_no_other_server(main: lakescan.Catalog, table: lakesc
         assert other.requests == []
 
 
-def test_credentials_of_the_longest_prefix_are_taken() -> None:
+def test_credentials_of_the_longest_prefix_are_used() -> None:
     def answer(*prefixes: str) -> UnityResponse:
         listed = [
             {"prefix": each, "config": {"s3.access-key-id": each, "gcs.oauth-token": None}, "expiration-time-ms": 0}
@@ -190,7 +192,7 @@ def test_credentials_of_each_cloud_have_the_names_of_file_io() -> None:
     assert IssuedCredentials.until({}, (time.time() + 1) * 1000, "s3://b").is_valid
 
 
-def test_times_of_expiry_may_be_texts_or_seconds_and_what_is_none_never_comes() -> None:
+def test_expiry_times_may_be_texts_or_seconds_and_invalid_ones_never_expire() -> None:
     until = float(round(time.time() + 3600))
     for written in (until * 1000, int(until * 1000), str(int(until * 1000)), until, str(int(until))):
         found = IssuedCredentials.until({}, written, "s3://b/t")
@@ -200,7 +202,7 @@ def test_times_of_expiry_may_be_texts_or_seconds_and_what_is_none_never_comes() 
         assert IssuedCredentials.until({}, written, "s3://b/t").expiry is None
 
 
-def test_credentials_that_have_expired_by_the_clock_here_are_used_for_a_while() -> None:
+def test_credentials_expired_by_the_local_clock_are_still_used_briefly() -> None:
     found = IssuedCredentials.until({}, (time.time() - 7200) * 1000, "s3://b/t")
     assert not found.is_due  # requesting new credentials would not help, and would happen for each file
     assert found.is_valid
@@ -227,7 +229,7 @@ def bucket(endpoint: str, tmp_path: Path) -> Iterator[UnityServer]:
 
 
 @pytest.mark.slow
-def test_tables_in_a_bucket_are_read_and_written_with_issued_credentials(bucket: UnityServer) -> None:
+def test_tables_in_a_bucket_are_read_and_written_with_vended_credentials(bucket: UnityServer) -> None:
     table = lakescan.table(NAME)
     table.append(rows(1, 2))
     table.delete("id = 1")
@@ -251,7 +253,7 @@ def test_credentials_are_renewed_before_they_expire(bucket: UnityServer) -> None
 
 
 @pytest.mark.slow
-def test_secrets_are_in_no_text(bucket: UnityServer) -> None:
+def test_no_text_contains_secrets(bucket: UnityServer) -> None:
     table = lakescan.table(NAME)
     table.append(rows(1))
     spec = table.scan().spec

@@ -51,7 +51,7 @@ def test_a_commit_is_staged_ratified_and_published(table: lakescan.Table, server
 
 
 @pytest.mark.parametrize("what", ["lost", "dropped"])
-def test_a_commit_without_an_answer_is_sent_again_and_made_once(
+def test_a_commit_without_an_answer_is_retried_and_made_once(
     table: lakescan.Table, server: UnityServer, what: str
 ) -> None:
     refuse(server, what)
@@ -61,9 +61,7 @@ def test_a_commit_without_an_answer_is_sent_again_and_made_once(
     assert len(set(proposals(server))) == 1
 
 
-def test_a_server_that_refuses_a_commit_which_it_has_is_asked_whose_that_is(
-    table: lakescan.Table, server: UnityServer
-) -> None:
+def test_a_refused_version_is_looked_up_to_find_its_writer(table: lakescan.Table, server: UnityServer) -> None:
     refuse(server, "lost")
     refuse(server, 409, "CommitVersionConflictException")
     table.append(rows(1))
@@ -104,7 +102,7 @@ def _racing(server: UnityServer, rival: Callable[[], object]) -> None:
     server.answer = answering  # type: ignore[method-assign]
 
 
-def test_a_version_that_is_taken_meanwhile_is_rebased_and_its_staged_file_removed(
+def test_a_commit_whose_version_is_taken_is_rebased_and_its_staged_file_removed(
     table: lakescan.Table, server: UnityServer
 ) -> None:
     rival = lakescan.table(NAME)
@@ -116,7 +114,7 @@ def test_a_version_that_is_taken_meanwhile_is_rebased_and_its_staged_file_remove
     assert staged_files(server) == sorted([names[0], names[2]]) or staged_files(server) == sorted(names[1:])
 
 
-def test_times_of_commits_increase_although_they_are_rebased(table: lakescan.Table, server: UnityServer) -> None:
+def test_times_of_rebased_commits_increase(table: lakescan.Table, server: UnityServer) -> None:
     rival = lakescan.table(NAME)
     for number in range(3):
         _racing(server, lambda number=number: rival.append(rows(10 + number)))
@@ -138,7 +136,7 @@ def test_changes_of_the_same_rows_conflict_and_leave_no_files(table: lakescan.Ta
     assert len(staged_files(server)) == 2
 
 
-def test_a_server_that_is_busy_is_asked_again_when_it_says(
+def test_a_busy_server_is_retried_after_the_requested_delay(
     table: lakescan.Table, server: UnityServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
@@ -151,13 +149,13 @@ def test_a_server_that_is_busy_is_asked_again_when_it_says(
     assert 3 in waits
 
 
-def test_a_table_that_is_locked_is_tried_again(table: lakescan.Table, server: UnityServer) -> None:
+def test_a_locked_table_is_retried(table: lakescan.Table, server: UnityServer) -> None:
     refuse(server, 409, "UpdateRequirementConflictException", times=2)
     table.append(rows(1))
     assert ids() == [1]
 
 
-def test_commits_of_others_are_published_before_the_catalog_takes_more(
+def test_commits_of_others_are_published_before_the_limit_of_the_catalog(
     table: lakescan.Table, server: UnityServer, unpublished: pytest.MonkeyPatch
 ) -> None:
     server.most_unpublished = 3
@@ -170,7 +168,7 @@ def test_commits_of_others_are_published_before_the_catalog_takes_more(
     assert ids() == [0, 1, 2, 3]
 
 
-def test_a_writer_that_cannot_publish_does_not_commit_beyond_what_the_catalog_takes(
+def test_a_writer_that_cannot_publish_stops_at_the_limit_of_the_catalog(
     table: lakescan.Table, server: UnityServer, unpublished: pytest.MonkeyPatch
 ) -> None:
     server.most_unpublished = 1
@@ -181,7 +179,7 @@ def test_a_writer_that_cannot_publish_does_not_commit_beyond_what_the_catalog_ta
     assert len(staged_files(server)) == 1
 
 
-def test_a_commit_that_the_server_refuses_is_not_staged_any_more(
+def test_the_staged_file_of_a_refused_commit_is_removed(
     table: lakescan.Table, server: UnityServer, impatient: None
 ) -> None:
     for status, kind in ((401, "NotAuthorizedException"), (400, "InvalidParameterValueException")):
@@ -221,7 +219,7 @@ def test_a_commit_that_the_server_refuses_leaves_no_data_file(
     assert ids() == [1, 3]
 
 
-def test_a_commit_without_any_answer_is_of_unknown_outcome_and_keeps_its_files(
+def test_a_commit_without_any_answer_has_an_unknown_outcome_and_keeps_its_files(
     table: lakescan.Table, server: UnityServer, impatient: None
 ) -> None:
     refuse(server, "lost", times=9)
@@ -233,7 +231,7 @@ def test_a_commit_without_any_answer_is_of_unknown_outcome_and_keeps_its_files(
     assert ids() == [1]  # the commit was made
 
 
-def test_a_checkpoint_is_of_published_commits_alone(
+def test_a_checkpoint_contains_only_published_commits(
     table: lakescan.Table, server: UnityServer, unpublished: pytest.MonkeyPatch
 ) -> None:
     for number in range(10):
@@ -245,7 +243,7 @@ def test_a_checkpoint_is_of_published_commits_alone(
     assert ids() == list(range(10))
 
 
-def test_the_catalog_learns_what_a_commit_changes_of_the_table(table: lakescan.Table, server: UnityServer) -> None:
+def test_the_catalog_receives_metadata_changes_of_a_commit(table: lakescan.Table, server: UnityServer) -> None:
     table.append(rows(1))
     change = table.alter().add_column("more", "STRUCT<names: ARRAY<STRING>, by: MAP<STRING, DECIMAL(10,2)>>")
     change.set_properties({"owner": "sales", "comment": "orders"}).commit()
@@ -258,7 +256,7 @@ def test_the_catalog_learns_what_a_commit_changes_of_the_table(table: lakescan.T
     assert lakescan.table(NAME).scan().to_arrow().schema.names == ["id", "part", "more"]
 
 
-def test_row_ids_are_told_to_the_catalog(main: lakescan.Catalog, server: UnityServer) -> None:
+def test_row_ids_are_sent_to_the_catalog(main: lakescan.Catalog, server: UnityServer) -> None:
     table = main.create_table(
         "db.t", "id BIGINT, part STRING", format="delta", properties={"delta.enableRowTracking": "true"}
     )
@@ -295,7 +293,7 @@ def test_transactions_of_an_application_are_committed_once(table: lakescan.Table
         (lambda table: table.alter().unset_properties("io.unitycatalog.tableId").commit(), "a change"),
     ],
 )
-def test_what_the_catalog_does_not_allow_is_refused_by_name(
+def test_operations_that_the_catalog_forbids_are_refused_by_name(
     table: lakescan.Table, server: UnityServer, what: Callable[[lakescan.Table], object], named: str
 ) -> None:
     table.append(rows(1))
@@ -312,7 +310,7 @@ def test_no_other_table_gets_the_feature(tmp_path: Any) -> None:
 
 
 @pytest.mark.slow
-def test_eight_writers_at_once_lose_no_row(table: lakescan.Table, server: UnityServer) -> None:
+def test_eight_concurrent_writers_lose_no_row(table: lakescan.Table, server: UnityServer) -> None:
     server.most_unpublished = 4
     for what in ("lost", "dropped", 429):
         refuse(server, what, "TooManyRequestsException", times=3)

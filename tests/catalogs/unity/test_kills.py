@@ -58,7 +58,7 @@ def watched(process: Process) -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("change", ["append", "delete"])
-def test_a_table_is_whole_wherever_its_writer_was_killed(
+def test_a_table_is_complete_wherever_its_writer_is_killed(
     main: lakescan.Catalog, server: UnityServer, change: str, after: bool
 ) -> None:
     def act(number: int | str) -> None:
@@ -93,7 +93,7 @@ def test_a_table_is_whole_wherever_its_writer_was_killed(
 
 
 @pytest.mark.slow
-def test_processes_that_append_at_once_lose_no_row(table: lakescan.Table, server: UnityServer) -> None:
+def test_processes_that_append_concurrently_lose_no_row(table: lakescan.Table, server: UnityServer) -> None:
     server.most_unpublished = 3
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     script = [sys.executable, "-m", "tests.catalogs.unity.appending", server.uri]

@@ -15,7 +15,7 @@ from tests.support.unity_server import UnityServer
 from tests.support.unity_tables import NAME, ids, log_of, published, rows, staged_files, stored
 
 
-def test_commits_that_the_catalog_alone_knows_are_read(
+def test_commits_known_only_to_the_catalog_are_read(
     table: lakescan.Table, server: UnityServer, unpublished: pytest.MonkeyPatch
 ) -> None:
     for number in range(3):
@@ -42,7 +42,7 @@ def test_staged_files_that_the_catalog_does_not_name_are_not_read(table: lakesca
     assert ids() == [1]
 
 
-def test_the_commit_that_the_catalog_names_takes_the_place_of_the_published_one(
+def test_a_commit_named_by_the_catalog_replaces_the_published_one(
     table: lakescan.Table, server: UnityServer, unpublished: pytest.MonkeyPatch
 ) -> None:
     table.append(rows(1))
@@ -67,7 +67,7 @@ def test_a_version_that_is_neither_published_nor_named_is_an_error(table: lakesc
         {"version": 5},
     ],
 )
-def test_commits_that_make_no_sense_are_an_error(
+def test_inconsistent_commits_are_an_error(
     table: lakescan.Table, server: UnityServer, unpublished: pytest.MonkeyPatch, commit: dict[str, object]
 ) -> None:
     table.append(rows(1))
@@ -102,7 +102,7 @@ def test_versions_and_times_of_commits_that_are_not_published_can_be_read(
     assert {version: round(at.timestamp() * 1000) for version, at in found.items() if version} == times
 
 
-def test_a_table_that_is_read_again_takes_what_is_published_by_then_for_the_same(
+def test_a_reopened_table_treats_newly_published_commits_as_the_same(
     table: lakescan.Table, server: UnityServer, unpublished: pytest.MonkeyPatch
 ) -> None:
     table.append(rows(1))
@@ -118,7 +118,7 @@ def test_a_table_that_is_read_again_takes_what_is_published_by_then_for_the_same
     assert opened.count() == 1
 
 
-def test_known_states_serve_again_after_commits_were_published(
+def test_cached_states_are_reused_after_commits_are_published(
     table: lakescan.Table, server: UnityServer, unpublished: pytest.MonkeyPatch
 ) -> None:
     table.append(rows(1))
@@ -148,7 +148,7 @@ def test_changes_of_commits_that_are_not_published_are_read(
     ]
 
 
-def test_without_its_catalog_the_table_is_refused(table: lakescan.Table, server: UnityServer) -> None:
+def test_a_table_opened_without_its_catalog_is_refused(table: lakescan.Table, server: UnityServer) -> None:
     table.append(rows(1))
     where = stored(server).location
     for read in (lambda: lakescan.table(where).count(), lambda: lakescan.table(where).append(rows(2))):
@@ -157,7 +157,9 @@ def test_without_its_catalog_the_table_is_refused(table: lakescan.Table, server:
     assert published(server) == [0, 1]
 
 
-def test_the_metadata_tables_have_what_is_not_published(table: lakescan.Table, unpublished: pytest.MonkeyPatch) -> None:
+def test_the_metadata_tables_include_unpublished_commits(
+    table: lakescan.Table, unpublished: pytest.MonkeyPatch
+) -> None:
     table.append(rows(1))
     opened = lakescan.table(NAME)
     assert opened.inspect("files").num_rows == 1
@@ -165,7 +167,7 @@ def test_the_metadata_tables_have_what_is_not_published(table: lakescan.Table, u
     assert opened.inspect("partitions").num_rows == 1
 
 
-def test_deleted_and_recreated_tables_are_told_apart(main: lakescan.Catalog, table: lakescan.Table) -> None:
+def test_deleted_and_recreated_tables_are_distinguished(main: lakescan.Catalog, table: lakescan.Table) -> None:
     table.append(rows(1))
     assert ids() == [1]
     main.drop_table("db.t")
@@ -176,7 +178,7 @@ def test_deleted_and_recreated_tables_are_told_apart(main: lakescan.Catalog, tab
         table.append(rows(2))
 
 
-def test_a_stream_says_that_its_table_was_dropped_and_made_again(main: lakescan.Catalog, table: lakescan.Table) -> None:
+def test_a_stream_reports_that_its_table_was_recreated(main: lakescan.Catalog, table: lakescan.Table) -> None:
     table.append(rows(1))
     waits, begins, done = (
         lakescan.table(NAME).stream(wait=wait, monitor_interval="10ms") for wait in (True, False, False)
@@ -193,7 +195,7 @@ def test_a_stream_says_that_its_table_was_dropped_and_made_again(main: lakescan.
         lakescan.table(NAME).stream(start=done.offset, wait=False)
 
 
-def test_a_stream_of_an_external_table_says_that_another_one_is_in_its_folder(
+def test_a_stream_of_an_external_table_reports_another_table_in_its_folder(
     main: lakescan.Catalog, tmp_path: Path
 ) -> None:
     folder = tmp_path / "external"

@@ -103,7 +103,7 @@ def late(later: list[Callable[[], Any]]) -> Step:
 
 @pytest.mark.parametrize("problem", REFUSALS, ids=named)
 @pytest.mark.parametrize("before", [[], [LOST]], ids=["", "lost"])
-def test_a_commit_that_was_made_and_then_refused_is_made(
+def test_a_commit_that_was_made_and_then_refused_counts_as_made(
     table: lakescan.Table, server: UnityServer, script: Callable[..., None], problem: Problem, before: list[Step]
 ) -> None:
     script("POST", TABLE, *before, made(problem))
@@ -114,7 +114,7 @@ def test_a_commit_that_was_made_and_then_refused_is_made(
 
 
 @pytest.mark.parametrize("problem", REFUSALS, ids=named)
-def test_a_commit_whose_catalog_refuses_everything_from_then_on_keeps_its_files(
+def test_a_commit_keeps_its_files_if_the_catalog_then_refuses_everything(
     table: lakescan.Table, server: UnityServer, script: Callable[..., None], problem: Problem
 ) -> None:
     """The token has expired, or a proxy asks for a login."""
@@ -134,7 +134,7 @@ def test_a_commit_whose_catalog_refuses_everything_from_then_on_keeps_its_files(
 
 
 @pytest.mark.parametrize("problem", REFUSALS, ids=named)
-def test_a_commit_that_is_not_made_keeps_its_files_unless_the_server_itself_says_so(
+def test_a_failed_commit_keeps_its_files_unless_the_server_itself_refused_it(
     table: lakescan.Table, server: UnityServer, script: Callable[..., None], problem: Problem
 ) -> None:
     script("POST", TABLE, then=refused(problem))
@@ -147,7 +147,7 @@ def test_a_commit_that_is_not_made_keeps_its_files_unless_the_server_itself_says
 
 
 @pytest.mark.parametrize("problem", REFUSALS, ids=named)
-def test_a_request_that_arrives_after_its_repetition_was_refused_finds_its_files(
+def test_a_request_that_arrives_after_its_refused_retry_finds_its_files(
     table: lakescan.Table, script: Callable[..., None], problem: Problem
 ) -> None:
     later: list[Callable[[], Any]] = []
@@ -169,7 +169,7 @@ def test_a_table_that_was_created_and_then_refused_is_created_once(
 
 
 @pytest.mark.parametrize("problem", REFUSALS, ids=named)
-def test_a_table_that_the_server_refuses_is_not_there(
+def test_a_table_that_the_server_refuses_does_not_exist(
     main: lakescan.Catalog, script: Callable[..., None], problem: Problem
 ) -> None:
     script("POST", TABLES, then=refused(problem))
@@ -180,7 +180,7 @@ def test_a_table_that_the_server_refuses_is_not_there(
 
 
 @pytest.mark.parametrize("problem", REFUSALS, ids=named)
-def test_a_table_that_is_created_after_its_repetition_was_refused_has_its_rows(
+def test_a_table_created_after_its_refused_retry_has_its_rows(
     main: lakescan.Catalog, script: Callable[..., None], problem: Problem
 ) -> None:
     later: list[Callable[[], Any]] = []
@@ -191,7 +191,7 @@ def test_a_table_that_is_created_after_its_repetition_was_refused_has_its_rows(
     assert ids() == [1]
 
 
-def test_a_name_that_is_taken_by_what_nobody_may_see_is_told_once(
+def test_a_name_taken_by_an_invisible_table_is_reported_without_retries(
     main: lakescan.Catalog, script: Callable[..., None]
 ) -> None:
     """Retrying the save as an append would be refused every time."""
@@ -201,7 +201,7 @@ def test_a_name_that_is_taken_by_what_nobody_may_see_is_told_once(
             lakescan.save(rows(1), NAME, format="delta", mode="append")
 
 
-def test_a_name_that_another_writer_takes_meanwhile_gets_the_rows_as_an_append(
+def test_a_save_to_a_concurrently_created_table_becomes_an_append(
     main: lakescan.Catalog, script: Callable[..., None]
 ) -> None:
     def rival(carry_out: Callable[[], Any]) -> Any:

@@ -48,7 +48,7 @@ def test_rows_are_merged_and_tables_created_by_workers(registered: Any, table: l
     assert ids("main.db.fresh") == [2, 3]
 
 
-def test_a_stream_reads_what_is_ratified_and_writes_each_batch_once(
+def test_a_stream_reads_ratified_commits_and_writes_each_batch_once(
     registered: Any, main: lakescan.Catalog, table: lakescan.Table, server: UnityServer, tmp_path: Path
 ) -> None:
     main.create_table("db.sink", "id BIGINT, part STRING", format="delta")
@@ -69,7 +69,7 @@ def test_a_stream_reads_what_is_ratified_and_writes_each_batch_once(
 
 
 @pytest.mark.slow
-def test_workers_use_issued_credentials_and_plans_show_no_secret(spark: Any, bucket: UnityServer) -> None:
+def test_workers_use_vended_credentials_and_plans_show_no_secret(spark: Any, bucket: UnityServer) -> None:
     lakescan.spark.register(spark)
     frame = spark.createDataFrame([(1, "a"), (2, "b")], "id long, part string")
     frame.write.format("delta").mode("append").save(NAME)

@@ -39,7 +39,7 @@ def test_ids_of_new_columns_are_beyond_all_that_the_table_ever_assigned(local: l
     assert metadata().schema.path_of == {1: "a", 3: "b", 4: "b.x", 5: "b.y", 6: "b.y.element", 7: "c"}
 
 
-def test_a_dropped_column_that_comes_back_has_none_of_its_old_values(local: lakescan.Catalog) -> None:
+def test_a_readded_column_has_none_of_its_old_values(local: lakescan.Catalog) -> None:
     make(local).append(ROWS)
     now().alter().drop_column("N").drop_column("address.zip").commit()
     now().alter().add_column("n", "INT").add_column("address.zip", "INT").commit()
@@ -170,7 +170,7 @@ def test_old_rows_have_the_first_default_and_new_ones_the_last(local: lakescan.C
     assert [(row["id"], row["status"]) for row in rows()] == [(1, "open"), (2, "open"), (3, "new"), (4, None)]
 
 
-def test_defaults_take_format_version_3(local: lakescan.Catalog) -> None:
+def test_defaults_need_format_version_3(local: lakescan.Catalog) -> None:
     make(local, 2, columns="id BIGINT")
     with pytest.raises(InvalidOption, match="has a default, which requires format version 3: set 'format-version'='3'"):
         now().alter().add_column("status", "STRING", default="open").commit()
@@ -178,7 +178,7 @@ def test_defaults_take_format_version_3(local: lakescan.Catalog) -> None:
     assert metadata().schema.field("status").default == "open"
 
 
-def test_a_required_column_takes_a_default_or_a_table_without_rows(local: lakescan.Catalog) -> None:
+def test_a_required_column_needs_a_default_or_an_empty_table(local: lakescan.Catalog) -> None:
     make(local, 2, columns="id BIGINT")
     now().alter().add_column("a", "INT", required=True).commit()
     now().append(pa.table({"id": [1], "a": pa.array([1], pa.int32())}))
@@ -189,7 +189,7 @@ def test_a_required_column_takes_a_default_or_a_table_without_rows(local: lakesc
     assert names() == ["id", "a", "b"]
 
 
-def test_not_null_is_set_where_no_row_has_a_null(local: lakescan.Catalog) -> None:
+def test_not_null_is_set_if_no_row_has_a_null(local: lakescan.Catalog) -> None:
     make(local).append(ROWS)
     with pytest.raises(InvalidOption, match=r"n cannot be NOT NULL: 1 row has a null in it.*WHERE n IS NULL"):
         now().alter().change_column("n", required=True).commit()
@@ -207,7 +207,7 @@ def test_not_null_is_set_where_no_row_has_a_null(local: lakescan.Catalog) -> Non
         now().alter().change_column("lines.sku", required=True).commit()
 
 
-def test_not_null_looks_at_the_rows_of_all_branches(local: lakescan.Catalog) -> None:
+def test_not_null_checks_the_rows_of_all_branches(local: lakescan.Catalog) -> None:
     make(local).append(ROWS.slice(0, 1))
     now().append(ROWS, branch="audit")
     with pytest.raises(InvalidOption, match="on the branch 'audit'"):
@@ -283,7 +283,7 @@ def _refused() -> list[tuple[Any, type[Exception], str]]:
 
 
 @pytest.mark.parametrize("number", range(len(_refused())))
-def test_what_is_not_allowed_is_refused_and_nothing_is_changed(local: lakescan.Catalog, number: int) -> None:
+def test_forbidden_changes_are_refused_and_nothing_is_changed(local: lakescan.Catalog, number: int) -> None:
     change, error, why = _refused()[number]
     make(local, partition_by=["part"], sort_by=["n"], primary_key=["id"])
     before = metadata()
@@ -292,7 +292,7 @@ def test_what_is_not_allowed_is_refused_and_nothing_is_changed(local: lakescan.C
     assert (metadata().source, names()) == (before.source, before.schema.names)
 
 
-def test_a_source_of_partitions_goes_with_its_partition_field_in_one_commit(local: lakescan.Catalog) -> None:
+def test_a_partition_column_is_dropped_with_its_field_in_one_commit(local: lakescan.Catalog) -> None:
     make(local, partition_by=["part"], sort_by=["part"]).append(ROWS)
     now().alter().drop_column("part").drop_partition_field("part").set_sort_order().commit()
     assert "part" not in names()
@@ -301,14 +301,14 @@ def test_a_source_of_partitions_goes_with_its_partition_field_in_one_commit(loca
     assert [row["id"] for row in rows()] == [1, 1, 2, 2]
 
 
-def test_what_may_be_there_or_not_changes_nothing_then(local: lakescan.Catalog) -> None:
+def test_if_exists_and_if_not_exists_change_nothing(local: lakescan.Catalog) -> None:
     make(local)
     before = metadata().source
     now().alter().add_column("N", "STRING", if_not_exists=True).drop_column("gone", if_exists=True).commit()
     assert metadata().source == before
 
 
-def test_columns_as_they_were_have_the_schema_that_was(local: lakescan.Catalog) -> None:
+def test_restoring_columns_restores_the_schema(local: lakescan.Catalog) -> None:
     make(local)
     now().alter().change_column("n", comment="pieces").commit()
     now().alter().change_column("n", comment=None).commit()
@@ -337,7 +337,7 @@ def test_the_name_mapping_follows_columns(local: lakescan.Catalog) -> None:
     assert found[1]["fields"] == [{"field-id": 3, "names": ["x", "z"]}, {"field-id": 6, "names": ["w"]}]
 
 
-def test_properties_of_columns_go_where_the_columns_go(local: lakescan.Catalog) -> None:
+def test_column_properties_follow_renamed_and_dropped_columns(local: lakescan.Catalog) -> None:
     prefix, bloom = "write.metadata.metrics.column.", "write.parquet.bloom-filter-enabled.column."
     given = {f"{prefix}n": "counts", f"{prefix}part": "none", f"{prefix}address.city": "full", f"{bloom}id": "true"}
     make(local, properties=given)

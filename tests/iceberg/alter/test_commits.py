@@ -35,7 +35,7 @@ def int_column(name: str) -> AddColumn:
     return AddColumn((), t.Field(0, name, t.INT))
 
 
-def test_columns_of_two_writers_have_ids_of_their_own(local: lakescan.Catalog) -> None:
+def test_columns_of_two_writers_have_different_ids(local: lakescan.Catalog) -> None:
     make(local, columns="id BIGINT")
     mine = stale()
     now().alter().add_column("theirs", "INT").commit()
@@ -43,7 +43,7 @@ def test_columns_of_two_writers_have_ids_of_their_own(local: lakescan.Catalog) -
     assert metadata().schema.path_of == {1: "id", 2: "theirs", 3: "mine"}
 
 
-def test_changes_apply_to_the_table_as_others_left_it(local: lakescan.Catalog) -> None:
+def test_changes_apply_to_the_table_after_concurrent_commits(local: lakescan.Catalog) -> None:
     make(local)
     mine, other = stale(), stale()
     now().alter().rename_column("n", "m").add_column("x", "INT").commit()
@@ -54,7 +54,7 @@ def test_changes_apply_to_the_table_as_others_left_it(local: lakescan.Catalog) -
     assert "y" not in names()
 
 
-def test_a_column_is_not_dropped_that_others_partition_by_meanwhile(local: lakescan.Catalog) -> None:
+def test_a_column_that_others_concurrently_partition_by_is_not_dropped(local: lakescan.Catalog) -> None:
     make(local)
     mine = stale()
     now().alter().add_partition_field("part").commit()
@@ -63,7 +63,7 @@ def test_a_column_is_not_dropped_that_others_partition_by_meanwhile(local: lakes
     assert spec() == ["1000 part: identity of part"]
 
 
-def test_properties_of_others_stay(local: lakescan.Catalog) -> None:
+def test_concurrently_set_properties_stay(local: lakescan.Catalog) -> None:
     make(local, properties={"a": "1", "b": "2"})
     mine = now().alter().set_properties({"a": "mine"}).unset_properties("b")
     now().alter().set_properties({"c": "3"}).unset_properties("b").commit()
@@ -71,7 +71,7 @@ def test_properties_of_others_stay(local: lakescan.Catalog) -> None:
     assert {**metadata().properties} == {"a": "mine", "c": "3"}
 
 
-def test_rows_that_were_written_before_a_change_land_after_it(local: lakescan.Catalog) -> None:
+def test_rows_written_before_a_change_are_committed_after_it(local: lakescan.Catalog) -> None:
     make(local, partition_by=["part"]).append(ROWS)
     mine, options = stale(), WriteOptions()
 
@@ -98,7 +98,9 @@ def committing(target: Any, meanwhile: Callable[[], None], write: Callable[[], A
 
 
 @pytest.mark.parametrize("change", ["not null", "a required column"])
-def test_rows_with_nulls_do_not_land_after_a_change_that_forbids_them(local: lakescan.Catalog, change: str) -> None:
+def test_rows_with_nulls_are_not_committed_after_a_change_that_forbids_them(
+    local: lakescan.Catalog, change: str
+) -> None:
     make(local).append(ROWS.slice(0, 1))
     mine, options = stale(), WriteOptions()
     builders: dict[str, Callable[[AlterBuilder], AlterBuilder]] = {
@@ -133,7 +135,7 @@ def test_not_null_is_refused_if_others_add_nulls_before_the_commit(local: lakesc
     assert not metadata().schema.field("n").required
 
 
-def test_columns_and_rows_of_writers_at_once_are_all_there(local: lakescan.Catalog) -> None:
+def test_columns_and_rows_of_concurrent_writers_are_all_kept(local: lakescan.Catalog) -> None:
     often = {"commit.retry.num-retries": "200", "commit.retry.max-wait-ms": "50", "commit.retry.min-wait-ms": "1"}
     make(local, 2, "id BIGINT", properties=often)
 
@@ -150,7 +152,7 @@ def test_columns_and_rows_of_writers_at_once_are_all_there(local: lakescan.Catal
     assert [row["id"] for row in rows()] == [0, 10, 2, 4, 6, 8] or {row["id"] for row in rows()} == {0, 2, 4, 6, 8, 10}
 
 
-def test_retries_end_as_the_table_says(local: lakescan.Catalog) -> None:
+def test_retries_follow_the_properties_of_the_table(local: lakescan.Catalog) -> None:
     make(local, properties={"commit.retry.num-retries": "2", "commit.retry.min-wait-ms": "1"})
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import CommitFailedException
@@ -163,7 +165,7 @@ def test_retries_end_as_the_table_says(local: lakescan.Catalog) -> None:
     assert commits.call_count == 3
 
 
-def test_what_a_metastore_refuses_is_said_in_its_words(local: lakescan.Catalog) -> None:
+def test_refusals_of_a_metastore_are_quoted(local: lakescan.Catalog) -> None:
     from hive_metastore.ttypes import InvalidOperationException
     from pyiceberg.catalog.sql import SqlCatalog
 
@@ -177,7 +179,7 @@ def test_what_a_metastore_refuses_is_said_in_its_words(local: lakescan.Catalog) 
     assert "n" in names()
 
 
-def test_what_a_server_refuses_is_said_in_its_words(local: lakescan.Catalog) -> None:
+def test_refusals_of_a_server_are_quoted(local: lakescan.Catalog) -> None:
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import BadRequestError
 
@@ -245,7 +247,7 @@ class Recorded:
         raise AssertionError("enough")
 
 
-def test_what_is_sent_to_a_catalog_is_what_java_sends(local: lakescan.Catalog) -> None:
+def test_requests_to_a_catalog_equal_those_of_java(local: lakescan.Catalog) -> None:
     """The requirements of Java's `UpdateRequirements`, with the schema, spec and order in one request."""
     make(local)
     recorded = Recorded()

@@ -93,7 +93,7 @@ def lists(model: Model) -> list[tuple[str, list[Column]]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_rows_are_those_of_the_model(version: int) -> None:
+def test_rows_equal_the_model_after_any_changes(version: int) -> None:
     @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.data())
     def check(data: st.DataObject) -> None:

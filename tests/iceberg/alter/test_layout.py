@@ -36,7 +36,7 @@ def test_new_files_have_the_new_partition_fields_named_as_java_names_them(
     assert now().scan().where("part = 'a' AND address.city = 'Oslo' AND id = 1").count() == 2
 
 
-def test_a_dropped_field_is_void_in_version_1_and_gone_from_version_2_on(local: lakescan.Catalog) -> None:
+def test_a_dropped_field_is_void_in_version_1_and_removed_from_version_2(local: lakescan.Catalog) -> None:
     make(local, 1, partition_by=["part", "days(at)"]).append(ROWS)
     now().alter().drop_partition_field("part").commit()
     assert spec() == ["1000 part: void of part", "1001 at_day: day of at"]
@@ -73,7 +73,7 @@ def test_a_field_is_dropped_by_its_name_or_its_transform(local: lakescan.Catalog
     assert [row["id"] for row in rows()] == [1, 2]
 
 
-def test_a_field_that_was_there_before_has_its_id_and_name_again(local: lakescan.Catalog) -> None:
+def test_a_readded_field_gets_its_earlier_id_and_name(local: lakescan.Catalog) -> None:
     make(local, 2, partition_by=["part"])
     now().alter().replace_partition_field("part", "days(at)", "on").commit()
     assert spec() == ["1001 on: day of at"]
@@ -110,13 +110,13 @@ def test_each_file_is_pruned_by_the_partitions_that_it_was_written_in(local: lak
         ("lines.element.sku", "is in a list or a map"),
     ],
 )
-def test_a_partition_field_that_cannot_be_is_refused(local: lakescan.Catalog, term: str, why: str) -> None:
+def test_an_invalid_partition_field_is_refused(local: lakescan.Catalog, term: str, why: str) -> None:
     make(local, partition_by=["part"])
     with pytest.raises(InvalidOption, match=why):
         now().alter().add_partition_field(term).commit()
 
 
-def test_names_of_partition_fields_are_those_of_nothing_else(local: lakescan.Catalog) -> None:
+def test_names_of_partition_fields_are_unique(local: lakescan.Catalog) -> None:
     make(local, partition_by=["days(at)"])
     with pytest.raises(InvalidOption, match="a partition field cannot be called 'n', because a column has this name"):
         now().alter().add_partition_field("bucket(4, id)", "n").commit()
@@ -134,7 +134,7 @@ def test_names_of_partition_fields_are_those_of_nothing_else(local: lakescan.Cat
         now().alter().add_partition_field("days(att)").commit()
 
 
-def test_the_sort_order_is_set_and_an_earlier_one_has_its_number_again(local: lakescan.Catalog) -> None:
+def test_the_sort_order_is_set_and_an_earlier_one_gets_its_id_back(local: lakescan.Catalog) -> None:
     make(local, partition_by=["part"])
     now().alter().set_sort_order("N desc", "bucket(4, id) nulls last", distribution="range").commit()
     order = metadata().sort_order
@@ -189,7 +189,7 @@ def test_properties_are_set_and_unset(local: lakescan.Catalog) -> None:
         ("format-version", "4", InvalidOption, "must be 1, 2 or 3"),
     ],
 )
-def test_a_property_that_cannot_be_is_refused(
+def test_an_invalid_property_is_refused(
     local: lakescan.Catalog, name: str, value: str, error: type[Exception], why: str
 ) -> None:
     make(local)

@@ -133,7 +133,7 @@ def test_a_lazy_relation_stays_at_the_state_that_the_table_had(tmp_path: Path) -
     assert table.scan().to_duckdb(lazy=True).aggregate("sum(x)").fetchall() == [(3,)]
 
 
-def test_a_process_ends_after_a_part_of_a_lazy_relation(tmp_path: Path) -> None:
+def test_a_process_ends_cleanly_after_a_partially_read_lazy_relation(tmp_path: Path) -> None:
     for number in range(4):
         lakescan.save(pa.table({"x": range(number, 200_000)}), tmp_path / "t", format="delta", mode="append")
     code = (

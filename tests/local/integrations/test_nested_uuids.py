@@ -33,24 +33,24 @@ def scan(request: pytest.FixtureRequest, tmp_path: Path) -> lakescan.Scan:
     return table.scan()
 
 
-def test_polars_has_their_bytes(scan: lakescan.Scan) -> None:
+def test_polars_has_the_bytes_of_uuids(scan: lakescan.Scan) -> None:
     frame = scan.to_polars(lazy=True).collect()
     assert frame.equals(scan.to_polars())
     assert frame["s"].struct.field("u").to_list() == frame["l"].explode().to_list() == [VALUE.bytes] * scan.count()
 
 
-def test_dask_has_them(scan: lakescan.Scan) -> None:
+def test_dask_has_nested_uuids(scan: lakescan.Scan) -> None:
     pytest.importorskip("dask.dataframe")
     frame = scan.to_dask()
     assert len(frame.compute(scheduler="sync")) == scan.count()
     assert list(frame.columns) == ["s", "l", "m"]
 
 
-def test_duckdb_has_them(scan: lakescan.Scan) -> None:
+def test_duckdb_has_nested_uuids(scan: lakescan.Scan) -> None:
     assert [row[0] for row in scan.to_duckdb(lazy=True).fetchall()] == [{"u": VALUE}] * scan.count()
 
 
 @pytest.mark.slow
-def test_ray_has_them(scan: lakescan.Scan, ray_session: object) -> None:
+def test_ray_has_nested_uuids(scan: lakescan.Scan, ray_session: object) -> None:
     data = scan.to_ray()
     assert (data.count(), data.columns()) == (scan.count(), ["s", "l", "m"])

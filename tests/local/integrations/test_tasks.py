@@ -62,7 +62,7 @@ def test_a_scan_without_files_is_a_task_without_rows(table: lakescan.Table) -> N
     assert task.schema == table.scan().schema
 
 
-def test_secrets_are_in_no_text_of_a_task(tmp_path: Path) -> None:
+def test_no_text_of_a_task_contains_secrets(tmp_path: Path) -> None:
     lakescan.save(pa.table({"id": [1]}), tmp_path / "t", format="delta")
     table = lakescan.table(tmp_path / "t", storage_options={"aws_secret_access_key": "hidden", "region": "eu-west-1"})
     (task,) = table.scan().tasks()

@@ -11,8 +11,8 @@ import pytest
 
 import lakescan
 from lakescan.maintenance.health.measure import coarser_field
-from tests.support.browser import drawn
-from tests.tables.aged import age, folder_of, stray
+from tests.support.browser import draw_page
+from tests.tables.aged import folder_of, make_old, write_stray_files
 from tests.tables.support import Make, now, rows
 
 MERGE_ON_READ = {
@@ -38,7 +38,7 @@ def appended(table: lakescan.Table, times: int) -> lakescan.Table:
     return now()
 
 
-def test_a_table_without_rows_has_nothing_to_mend(made: Make) -> None:
+def test_an_empty_table_has_no_findings(made: Make) -> None:
     made()
     found = now().health()
     assert (found.files, found.bytes, found.partition_count) == (0, 0, 0)
@@ -63,7 +63,7 @@ def test_files_and_partitions_are_counted_as_the_metadata_tables_have_them(made:
     ]
 
 
-def test_what_compaction_costs_is_what_it_rewrites(made: Make) -> None:
+def test_the_cost_of_compaction_is_the_size_of_the_rewritten_files(made: Make) -> None:
     made()
     table = appended(now(), 6)
     table.append(rows((99, "c")))  # one file of its partition
@@ -74,7 +74,7 @@ def test_what_compaction_costs_is_what_it_rewrites(made: Make) -> None:
     assert not [each for each in now().health().findings if each.step == "compact"]
 
 
-def test_files_with_many_deleted_rows_are_worth_a_compaction_and_few_are_not(made: Make) -> None:
+def test_files_with_many_deleted_rows_are_a_finding_and_with_few_are_not(made: Make) -> None:
     table = made()
     table.alter().set_properties(properties_of(table)).commit()
     appended(now(), 1).delete("id = 0")
@@ -87,7 +87,7 @@ def test_files_with_many_deleted_rows_are_worth_a_compaction_and_few_are_not(mad
     assert finding(many, "compact").files == 1
 
 
-def test_equality_deletes_are_counted_and_what_it_costs_to_convert_them(local: lakescan.Catalog) -> None:
+def test_equality_deletes_are_counted_with_the_cost_of_converting_them(local: lakescan.Catalog) -> None:
     made = local.create_table("db.t", "id BIGINT, part STRING", properties={"format-version": "2"})
     made.append(rows((1, "a"), (2, "b")))
     now().upsert(rows((2, "c")), keys=["id"], upsert_mode="equality")
@@ -136,7 +136,7 @@ def all_files(folder: Path) -> list[str]:
     return [str(each) for each in folder.rglob("*") if each.is_file()]
 
 
-def test_snapshots_that_expire_are_a_finding_with_the_files_that_go(local: lakescan.Catalog, tmp_path: Path) -> None:
+def test_expirable_snapshots_are_a_finding_with_their_files(local: lakescan.Catalog, tmp_path: Path) -> None:
     local.create_table("db.t", "id BIGINT, part STRING")
     appended(now(), 2).overwrite(rows((1, "a")))
     kept = now().health()
@@ -165,8 +165,8 @@ def test_orphans_are_listed_only_if_asked_for(made: Make, tmp_path: Path) -> Non
     table = made()
     appended(table, 1)
     folder = folder_of(now().folder)
-    stray(folder / "data" / "stray.parquet")
-    age(tmp_path)
+    write_stray_files(folder / "data" / "stray.parquet")
+    make_old(tmp_path)
     assert now().health().orphans is None
     found = now().health(orphans=True)
     assert (found.orphans, found.orphan_bytes) == (1, (folder / "data" / "stray.parquet").stat().st_size)
@@ -186,7 +186,7 @@ def test_a_table_that_was_opened_by_its_metadata_file_has_its_health(shop: Any) 
     assert lakescan.table(shop.orders).health().files > 0
 
 
-def test_the_result_is_a_sentence_each_and_plain_values(made: Make) -> None:
+def test_the_result_has_a_sentence_per_finding_and_plain_values(made: Make) -> None:
     table = made()
     found = appended(table, 1).health()
     assert str(found).startswith(f"{table.name or table.location} ({table.format}, ")
@@ -202,13 +202,13 @@ def test_names_are_escaped_and_the_page_fits_a_narrow_screen(local: lakescan.Cat
     page = now().health().to_html(tmp_path / "health.html")
     assert "<b>long" not in page
     assert (tmp_path / "health.html").read_text() == page
-    shapes = drawn(tmp_path / "health.html", width=500)
+    shapes = draw_page(tmp_path / "health.html", width=500)
     for each in shapes.of("section, .finding, pre, svg"):
         assert each.x >= 0
         assert each.x + each.width <= shapes.width
 
 
-def test_small_files_and_files_with_many_deletes_are_told_apart(local: lakescan.Catalog) -> None:
+def test_small_files_and_files_with_many_deletes_are_distinguished(local: lakescan.Catalog) -> None:
     made = local.create_table("db.t", "id BIGINT, part STRING", properties={"write.delete.mode": "merge-on-read"})
     made.append(rows(*((number, "a") for number in range(10))))
     now().delete("id < 4")
@@ -268,7 +268,7 @@ def test_a_table_that_does_not_own_its_files_is_maintained_without_removing_any(
     assert now().maintain().steps == ()
 
 
-def test_files_that_are_not_in_storage_are_named_with_what_to_do(made: Make) -> None:
+def test_missing_files_are_named_with_advice(made: Make) -> None:
     made()
     table = appended(now(), 2)
     assert now().health().missing == ()
@@ -284,7 +284,7 @@ def test_files_that_are_not_in_storage_are_named_with_what_to_do(made: Make) -> 
     assert "missing files" in found.to_html()
 
 
-def test_files_of_deletes_are_looked_up_too(made: Make) -> None:
+def test_delete_files_are_looked_up_too(made: Make) -> None:
     table = made()
     table = appended(now(), 1)
     table.alter().set_properties(properties_of(table)).commit()
@@ -304,7 +304,7 @@ def test_files_of_deletes_are_looked_up_too(made: Make) -> None:
         ),
     ],
 )
-def test_a_key_that_nothing_enforces_is_told(local: lakescan.Catalog, properties, sentence: str) -> None:
+def test_a_key_that_is_not_enforced_is_reported(local: lakescan.Catalog, properties, sentence: str) -> None:
     columns = "id BIGINT NOT NULL, value STRING"
     keyed = local.create_table("db.keyed", columns, primary_key="id", properties=properties)
     assert (keyed.health().sentences()[-1], keyed.health().is_healthy) == (sentence, True)

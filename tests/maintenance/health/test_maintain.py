@@ -9,7 +9,7 @@ import pytest
 
 import lakescan
 from lakescan.api.table import Table
-from tests.tables.aged import age, folder_of, stray
+from tests.tables.aged import folder_of, make_old, write_stray_files
 from tests.tables.support import Make, now, pairs, rows
 
 
@@ -18,7 +18,7 @@ def worn(table: lakescan.Table) -> lakescan.Table:
     for number in range(6):
         table.append(rows(*((10 * number + n, "ab"[n % 2]) for n in range(10))))
     now().delete("id = 3")
-    stray(folder_of(now().folder) / "data" / "stray.parquet")
+    write_stray_files(folder_of(now().folder) / "data" / "stray.parquet")
     return now()
 
 
@@ -30,7 +30,7 @@ def names(result: lakescan.MaintainResult) -> list[str]:
     return [step.name for step in result.steps]
 
 
-def test_what_the_table_needs_is_done_and_its_rows_stay(made: Make) -> None:
+def test_needed_steps_run_and_the_rows_stay(made: Make) -> None:
     table, before = worn(made()), pairs()
     result = table.maintain()
     assert not result.failed
@@ -44,7 +44,7 @@ def test_what_the_table_needs_is_done_and_its_rows_stay(made: Make) -> None:
     assert "0 files removed" in str(again)
 
 
-def test_a_dry_run_says_what_would_be_done_and_changes_nothing(made: Make, tmp_path: Path) -> None:
+def test_a_dry_run_lists_the_steps_and_changes_nothing(made: Make, tmp_path: Path) -> None:
     table = worn(made())
     before, version = files_under(tmp_path), now().version
     result = table.maintain(dry_run=True)
@@ -54,7 +54,7 @@ def test_a_dry_run_says_what_would_be_done_and_changes_nothing(made: Make, tmp_p
     assert (files_under(tmp_path), now().version) == (before, version)
 
 
-def test_every_step_of_an_iceberg_table(local: lakescan.Catalog) -> None:
+def test_every_step_runs_on_an_iceberg_table(local: lakescan.Catalog) -> None:
     properties = {
         "format-version": "2",
         "commit.manifest-merge.enabled": "false",
@@ -79,7 +79,7 @@ def test_every_step_of_an_iceberg_table(local: lakescan.Catalog) -> None:
     assert {str(folder_of(each)) for each in live} == {str(each) for each in (files / "data").rglob("*.parquet")}
 
 
-def test_a_failed_step_is_told_and_the_others_are_done(made: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_step_is_reported_and_the_others_run(made: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(self: Any, **options: Any) -> None:
         raise lakescan.CommitConflict("another writer was faster")
 
@@ -131,5 +131,5 @@ def test_expiry_removes_the_files_that_only_expired_snapshots_had(local: lakesca
     assert pairs() == [(5, "e")]
     assert now().scan().as_of(tag="first").to_arrow()["id"].to_pylist() == [1]
     assert sorted(now().scan().as_of(branch="audit").to_arrow()["id"].to_pylist()) == [2, 3]
-    age(folder_of(now().folder))
+    make_old(folder_of(now().folder))
     assert list(now().remove_orphans()) == []

@@ -67,7 +67,7 @@ def test_changed_partitions_are_counted_in_version_1(local: lakescan.Catalog, ca
         assert result.to_pylist() == [{"added_files_count": 4, "changed_partition_count": expected}]
 
 
-def test_partitions_are_chosen(partitioned: lakescan.Table, call: Called, hive: Path) -> None:
+def test_a_partition_filter_selects_files(partitioned: lakescan.Table, call: Called, hive: Path) -> None:
     result = call(
         "add_files", table="db.t", source_table=f"parquet.`{hive}`", partition_filter={"part": "a"}, parallelism=4
     )
@@ -78,7 +78,9 @@ def test_partitions_are_chosen(partitioned: lakescan.Table, call: Called, hive: 
             call("add_files", table="db.t", source_table=f"parquet.`{hive}`", partition_filter=wrong)
 
 
-def test_typed_partitions(local: lakescan.Catalog, call: Called, tmp_path: Path) -> None:
+def test_partition_values_have_the_types_of_their_columns(
+    local: lakescan.Catalog, call: Called, tmp_path: Path
+) -> None:
     local.create_table("db.t", "id BIGINT, day DATE, n INT", partition_by=("day", "n"))
     written(tmp_path / "x" / "day=2026-01-31" / "n=7" / "f.parquet", ids(1))
     call("add_files", "db.t", f"`parquet`.`{tmp_path / 'x'}`")
@@ -165,7 +167,7 @@ KINDS: dict[str, tuple[str, pa.Array, list]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_statistics_are_those_of_the_footer(local: lakescan.Catalog, call: Called, tmp_path: Path, kind: str) -> None:
+def test_statistics_are_read_from_the_footer(local: lakescan.Catalog, call: Called, tmp_path: Path, kind: str) -> None:
     sql, values, bounds = KINDS[kind]
     local.create_table("db.t", f"v {sql}")
     written(tmp_path / "x" / "f.parquet", pa.table({"v": values}), row_group_size=2)
@@ -220,9 +222,7 @@ def test_files_that_do_not_fit_are_refused(
     assert now().version is None
 
 
-def test_ids_of_another_table_are_not_taken_for_the_tables_own(
-    local: lakescan.Catalog, call: Called, tmp_path: Path
-) -> None:
+def test_field_ids_of_another_table_are_not_used(local: lakescan.Catalog, call: Called, tmp_path: Path) -> None:
     local.create_table("db.t", "a BIGINT, b BIGINT")
     fields = [pa.field(name, pa.int64(), metadata={"PARQUET:field_id": n}) for name, n in (("b", "1"), ("a", "2"))]
     file = written(tmp_path / "f.parquet", pa.table([[1], [2]], schema=pa.schema(fields)))
@@ -270,7 +270,7 @@ def test_other_sources_are_refused(
         call("add_files", "db.t", source)
 
 
-def test_what_is_not_parquet_is_refused(local: lakescan.Catalog, call: Called, tmp_path: Path) -> None:
+def test_files_that_are_not_parquet_are_refused(local: lakescan.Catalog, call: Called, tmp_path: Path) -> None:
     local.create_table("db.t", "id BIGINT")
     written(tmp_path / "x" / "f.parquet", ids(1))
     (tmp_path / "x" / "notes.txt").write_text("not a data file")

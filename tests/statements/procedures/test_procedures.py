@@ -43,7 +43,7 @@ def test_a_table_is_rolled_back_and_forth(table: lakescan.Table, call: Called) -
     assert pairs() == [(1, "a"), (2, "a")]
 
 
-def test_set_current_snapshot_takes_one_of_two(table: lakescan.Table, call: Called) -> None:
+def test_set_current_snapshot_takes_either_of_two_arguments(table: lakescan.Table, call: Called) -> None:
     for arguments in ({}, {"snapshot_id": 1, "ref": "main"}):
         with pytest.raises(InvalidOption, match="either snapshot_id or ref"):
             call("set_current_snapshot", table="db.t", **arguments)
@@ -94,7 +94,7 @@ def test_ancestors_are_listed_newest_first(table: lakescan.Table, call: Called) 
     assert call("ancestors_of", table="db.t", snapshot_id=second)["snapshot_id"].to_pylist() == [second, first]
 
 
-def test_expired_snapshots_go_with_their_files(table: lakescan.Table, call: Called, tmp_path: Path) -> None:
+def test_expired_snapshots_are_removed_with_their_files(table: lakescan.Table, call: Called, tmp_path: Path) -> None:
     table.overwrite(rows((3, "a")))
     assert data_files(tmp_path) == 3
     result = only(call("expire_snapshots", "db.t", LATER))
@@ -106,7 +106,7 @@ def test_expired_snapshots_go_with_their_files(table: lakescan.Table, call: Call
     assert set(again.values()) == {0}
 
 
-def test_what_branches_tags_and_staged_rows_need_stays(table: lakescan.Table, call: Called) -> None:
+def test_files_of_branches_tags_and_staged_rows_stay(table: lakescan.Table, call: Called) -> None:
     first = ids(table)[1]
     table.create_tag("first", version=first)
     table.overwrite(rows((3, "a")))
@@ -233,7 +233,7 @@ def test_a_table_gets_another_name(table: lakescan.Table, call: Called) -> None:
     }
 
 
-def test_changes_are_rows_here(table: lakescan.Table, call: Called, local: lakescan.Catalog) -> None:
+def test_changelog_procedures_return_rows(table: lakescan.Table, call: Called, local: lakescan.Catalog) -> None:
     first = ids(table)[1]
     table.update({"part": "'b'"}, where="id = 1")
     found = call("create_changelog_view", table="db.t", options={"start-snapshot-id": str(first)})
@@ -281,7 +281,7 @@ def test_arguments_are_checked(
         call(name, *positional, **named)
 
 
-def test_what_is_not_there_says_what_to_do_instead(call: Called) -> None:
+def test_unsupported_procedures_are_refused_with_alternatives(call: Called) -> None:
     with pytest.raises(UnsupportedFeature, match="migrate") as error:
         call("migrate", "db.t")
     assert len(error.value.detail) > 40

@@ -96,7 +96,7 @@ def test_files_of_expired_snapshots_are_copied(table: lakescan.Table, call: Call
     assert sorted(copy.to_arrow()["id"].to_pylist()) == [1, 2]
 
 
-def test_what_came_after_a_version_is_copied_onto_it(table: lakescan.Table, call: Called, tmp_path: Path) -> None:
+def test_later_files_are_copied_onto_an_earlier_copy(table: lakescan.Table, call: Called, tmp_path: Path) -> None:
     source, target, latest = table.folder, f"file://{tmp_path}/copy", None
     seen: list[set[Path]] = []
     for number in (3, 4):
@@ -142,7 +142,7 @@ def test_an_earlier_version_is_copied_without_a_list(table: lakescan.Table, call
         ({"start_version": "{latest}"}, "is not before"),
     ],
 )
-def test_prefixes_and_versions_that_are_not_the_tables_are_refused(
+def test_unknown_prefixes_and_versions_are_refused(
     table: lakescan.Table, call: Called, tmp_path: Path, arguments: dict[str, str], message: str
 ) -> None:
     latest = path_of(connection("local").load_table("db.t").metadata_location).name
@@ -154,7 +154,7 @@ def test_prefixes_and_versions_that_are_not_the_tables_are_refused(
     assert files(table.folder) == before
 
 
-def test_files_elsewhere_are_not_left_behind(local: lakescan.Catalog, call: Called, tmp_path: Path) -> None:
+def test_files_outside_of_the_prefix_are_refused(local: lakescan.Catalog, call: Called, tmp_path: Path) -> None:
     table = local.create_table("db.t", "id BIGINT")
     table.append(pa.table({"id": [1]}))
     pq.write_table(pa.table({"id": [2]}), tmp_path / "other.parquet")
@@ -165,14 +165,14 @@ def test_files_elsewhere_are_not_left_behind(local: lakescan.Catalog, call: Call
     assert files(table.folder) == before
 
 
-def test_a_version_that_is_gone_is_missed(table: lakescan.Table, call: Called) -> None:
+def test_a_missing_version_is_reported(table: lakescan.Table, call: Called) -> None:
     first = connection("local").load_table("db.t").metadata.metadata_log[0].metadata_file
     path_of(first).unlink()
     with pytest.raises(MissingFile, match="start_version"):
         call("rewrite_table_path", "db.t", table.folder, "file:///x")
 
 
-def test_delta_tables_need_no_other_paths(local: lakescan.Catalog, call: Called) -> None:
+def test_delta_tables_need_no_rewritten_paths(local: lakescan.Catalog, call: Called) -> None:
     local.create_table("db.d", "id BIGINT", format="delta")
     with pytest.raises(UnsupportedFeature, match="copy the folder"):
         call("rewrite_table_path", "db.d", "/a", "/b")

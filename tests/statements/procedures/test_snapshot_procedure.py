@@ -60,7 +60,7 @@ def test_the_snapshot_changes_and_its_source_does_not(local: lakescan.Catalog, c
     assert {each: each.read_bytes() for each in hive.rglob("*.parquet")} == before
 
 
-def test_a_location_apart_from_the_files_is_needed(local: lakescan.Catalog, call: Called, hive: Path) -> None:
+def test_a_location_outside_of_the_files_is_required(local: lakescan.Catalog, call: Called, hive: Path) -> None:
     for location in (hive, f"file://{hive}/x", hive.parent):
         with pytest.raises(InvalidOption, match="would be mixed"):
             call("snapshot", f"`parquet`.`{hive}`", "db.t", str(location))
@@ -84,11 +84,11 @@ def test_a_location_apart_from_the_files_is_needed(local: lakescan.Catalog, call
         (["__HIVE_DEFAULT_PARTITION__"], "string"),
     ],
 )
-def test_types_of_folders_are_those_of_their_values(values: list[str | None], kind: str) -> None:
+def test_partition_types_are_inferred_from_folder_names(values: list[str | None], kind: str) -> None:
     assert str(folder_type(values)) == kind
 
 
-def test_columns_are_those_of_all_files(local: lakescan.Catalog, call: Called, tmp_path: Path) -> None:
+def test_the_table_has_the_columns_of_all_files(local: lakescan.Catalog, call: Called, tmp_path: Path) -> None:
     at = datetime(2026, 1, 31, tzinfo=UTC)
     one = pa.table({"id": [1], "at": pa.array([at.replace(tzinfo=None)], pa.timestamp("us"))})
     (tmp_path / "x").mkdir()
@@ -123,7 +123,7 @@ def delta(folder: Path) -> None:
         (delta, UnsupportedFeature, "Delta or Iceberg table"),
     ],
 )
-def test_folders_that_are_no_source_are_refused(
+def test_invalid_source_folders_are_refused(
     local: lakescan.Catalog, call: Called, tmp_path: Path, make: Callable[[Path], None], error: Any, message: str
 ) -> None:
     (tmp_path / "x").mkdir()
@@ -139,7 +139,7 @@ def test_other_sources_are_refused(local: lakescan.Catalog, call: Called, source
         call("snapshot", source, "db.t")
 
 
-def test_a_table_that_is_not_made_leaves_the_files(local: lakescan.Catalog, call: Called, hive: Path) -> None:
+def test_a_failed_snapshot_leaves_the_files(local: lakescan.Catalog, call: Called, hive: Path) -> None:
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import TableAlreadyExistsError
 

@@ -53,7 +53,7 @@ def test_numbers_of_distinct_values_are_in_the_metadata(table: lakescan.Table, c
     assert len(metadata().statistics) == 1  # a snapshot has one file
 
 
-def test_statistics_of_an_earlier_snapshot_and_of_members(local: lakescan.Catalog, call: Called) -> None:
+def test_statistics_can_be_of_an_earlier_snapshot_and_of_members(local: lakescan.Catalog, call: Called) -> None:
     table = local.create_table("db.t", "id BIGINT, s STRUCT<`a.b`: INT, l ARRAY<INT>>")
     assert call("compute_table_stats", "db.t").num_rows == 0
     table.append(pa.table({"id": [1, 2], "s": [{"a.b": 5, "l": [1]}] * 2}))
@@ -70,7 +70,7 @@ def test_statistics_of_an_earlier_snapshot_and_of_members(local: lakescan.Catalo
         call("compute_table_stats", "db.t", 7)
 
 
-def test_workers_make_parts_that_unite(local: lakescan.Catalog) -> None:
+def test_parts_made_by_workers_are_merged(local: lakescan.Catalog) -> None:
     """Sketches are the same in whatever parts they are made, even with more values than they hold."""
     table = local.create_table("db.t", "id BIGINT, part STRING", partition_by=("part",))
     for start in (0, 4000, 8000):
@@ -113,7 +113,7 @@ def test_a_file_of_a_commit_whose_answer_was_lost_stays(table: lakescan.Table, t
     assert len(list(tmp_path.rglob("*.stats"))) == 2
 
 
-def test_statistics_go_with_their_snapshot(table: lakescan.Table, call: Called, tmp_path: Path) -> None:
+def test_statistics_are_removed_with_their_snapshot(table: lakescan.Table, call: Called, tmp_path: Path) -> None:
     call("compute_table_stats", "db.t")
     call("compute_partition_stats", "db.t")
     table.append(rows((9, "z")))
@@ -169,7 +169,7 @@ def whole(location: str | None) -> pa.Table:
     return pq.read_table(path_of(str(location))).drop_columns(["last_updated_at"])
 
 
-def test_changes_are_counted_onto_what_was_counted_before(local: lakescan.Catalog) -> None:
+def test_partition_counts_are_updated_incrementally(local: lakescan.Catalog) -> None:
     """Incremental counts equal those of all manifests, whatever the commits did."""
     table = maker("iceberg version 3", local)(properties={"write.delete.mode": "merge-on-read"})
     table.append(rows((1, "a"), (2, "a"), (3, "b")))
@@ -196,7 +196,7 @@ def live(counts: pa.Table) -> list[dict[str, Any]]:
     return [row for row in counts.select(names).to_pylist() if row["data_file_count"]]
 
 
-def test_counts_that_contradict_the_commits_are_not_believed(local: lakescan.Catalog) -> None:
+def test_counts_that_contradict_the_commits_are_ignored(local: lakescan.Catalog) -> None:
     table = maker("iceberg version 2", local)()
     table.append(rows((1, "a"), (2, "b")))
     location = path_of(str(table.compute_partition_statistics().location))

@@ -82,7 +82,7 @@ def test_without_ansi_mode_casts_that_may_fail_are_checked() -> None:
         ("t.price", "db.t.branch_b", ["price"], "price"),
     ],
 )
-def test_the_table_s_name_is_told_from_a_struct_by_the_columns(
+def test_the_table_name_is_distinguished_from_a_struct_by_the_columns(
     name: str, target: str, columns: list[str], column: str
 ) -> None:
     parts, _, alias = target.partition(" AS ")
@@ -90,7 +90,7 @@ def test_the_table_s_name_is_told_from_a_struct_by_the_columns(
     assert ".".join(found) == column
 
 
-def test_a_column_is_set_once_by_all_its_names() -> None:
+def test_a_column_is_assigned_once_under_any_of_its_names() -> None:
     statement = parse("UPDATE db.t SET t.price = 1, db.t.id = 2")
     assert statement is not None
     plain = strip_qualifiers(statement, ["id", "price"])

@@ -32,7 +32,7 @@ from lakescan.statements.syntax.dml import Delete
 from lakescan.statements.syntax.text import Sql, TableName
 from lakescan.tables.base import Target
 from tests.support import own_catalog
-from tests.support.delta_rules import identity, table_of
+from tests.support.delta_rules import identity, table_with_rules
 from tests.tables.support import Make, maker, now, pairs, rows
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
@@ -62,7 +62,7 @@ def table(made: Make) -> lakescan.Table:
     return now()
 
 
-def test_delete_removes_the_rows_for_which_a_condition_is_true(table: lakescan.Table) -> None:
+def test_delete_removes_the_rows_that_satisfy_a_condition(table: lakescan.Table) -> None:
     result = table.delete("id >= 2 AND part <> 'b'")
     assert (result.deleted, result.updated, result.inserted) == (1, 0, 0)
     assert pairs() == [(1, "a"), (3, "b"), (4, None)]
@@ -74,7 +74,7 @@ def test_delete_without_a_condition_removes_all_rows(table: lakescan.Table) -> N
     assert table.delete().deleted == 0
 
 
-def test_files_that_match_whole_are_removed_without_being_read(table: lakescan.Table, tmp_path: Path) -> None:
+def test_files_that_match_completely_are_removed_without_being_read(table: lakescan.Table, tmp_path: Path) -> None:
     files = table.scan().where("part = 'b'").plan().files
     [path] = files["path"].to_pylist()
     Path(path.removeprefix("file://")).write_bytes(b"unreadable")
@@ -83,7 +83,7 @@ def test_files_that_match_whole_are_removed_without_being_read(table: lakescan.T
     assert pairs() == [(1, "a"), (2, "a"), (4, None)]
 
 
-def test_a_file_all_of_whose_rows_are_deleted_is_removed(table: lakescan.Table) -> None:
+def test_a_file_that_loses_all_rows_is_removed(table: lakescan.Table) -> None:
     result = table.delete("id % 2 >= 0 AND upper(part) = 'A'")
     assert (result.removed_files, result.files, result.delete_files) == (1, 0, 0)
     assert pairs() == [(3, "b"), (4, None)]
@@ -125,7 +125,7 @@ def test_a_filter_of_python_deletes_from_tables_with_a_change_feed(local: lakesc
     ]
 
 
-def test_texts_and_columns_are_not_taken_for_functions_of_chance(table: lakescan.Table) -> None:
+def test_texts_and_columns_are_not_mistaken_for_nondeterministic_functions(table: lakescan.Table) -> None:
     table.append(rows((5, "rand()"), (6, "uuid ()")))
     assert table.delete("part = 'rand()' -- rand()").deleted == 1
     assert table.update({"id": "60"}, "part = 'uuid ()'").updated == 1
@@ -134,7 +134,7 @@ def test_texts_and_columns_are_not_taken_for_functions_of_chance(table: lakescan
             table.delete(condition)
 
 
-def test_columns_may_have_the_names_of_those_of_the_query(local: lakescan.Catalog) -> None:
+def test_columns_may_have_the_names_of_internal_columns(local: lakescan.Catalog) -> None:
     """User columns may have the names of the query's own helper columns."""
     names = ("__lakescan_action", "__lakescan_matched", "__lakescan_0", "__lakescan__action")
     columns = ", ".join(f"{name} BIGINT" for name in names)
@@ -148,7 +148,7 @@ def test_columns_may_have_the_names_of_those_of_the_query(local: lakescan.Catalo
     assert table.update({"part": "upper(part)"}, "__lakescan_action = 7").updated == 2
 
 
-def test_queries_of_with_are_those_of_conditions_and_values(table: lakescan.Table) -> None:
+def test_with_queries_can_be_used_in_conditions_and_values(table: lakescan.Table) -> None:
     some = "WITH some AS (SELECT id FROM local.db.t WHERE part = 'a'), one (n) AS (SELECT min(id) FROM some) "
     update = some + "UPDATE local.db.t SET part = 'x' WHERE id IN (SELECT id FROM some) AND id > (SELECT n FROM one)"
     assert lakescan.sql(update).updated == 1
@@ -197,7 +197,7 @@ def test_conditions_have_subqueries(table: lakescan.Table) -> None:
     assert pairs() == [(2, "a"), (3, "b")]
 
 
-def test_nothing_is_committed_where_nothing_matches(table: lakescan.Table) -> None:
+def test_nothing_is_committed_if_nothing_matches(table: lakescan.Table) -> None:
     version = now().version
     assert str(table.delete("id > 100")) == "no row changed"
     assert table.update({"part": "'z'"}, "id > 100").updated == 0
@@ -254,7 +254,7 @@ def test_another_table_and_the_table_itself_are_merged(table: lakescan.Table) ->
     assert pairs() == [(1, "a!!"), (2, "a!!"), (3, "b!"), (4, None)]
 
 
-def test_the_first_clause_whose_condition_holds_counts(table: lakescan.Table) -> None:
+def test_the_first_clause_whose_condition_holds_applies(table: lakescan.Table) -> None:
     source = pa.table({"id": [1, 2, 3, 7, 8], "what": ["drop", "keep", "new", "new", "drop"]})
     result = (
         table.merge(source, on="t.id = s.id")
@@ -275,7 +275,7 @@ def test_values_are_computed_only_for_rows_that_take_them(table: lakescan.Table)
     assert pairs() == [(2, "a"), (3, "b"), (4, None), (7, "a")]
 
 
-def test_names_alone_are_those_of_the_only_side_that_a_clause_has(table: lakescan.Table) -> None:
+def test_unqualified_names_belong_to_the_only_side_of_a_clause(table: lakescan.Table) -> None:
     """As Spark resolves them; both sides have a column `part`, and the source a column `t`."""
     source = pa.table({"id": [1, 8, 9], "part": ["x", "y", "z"], "t": [1, 2, 3]})
     merge = table.merge(source, on="t.id = s.id")
@@ -319,7 +319,7 @@ def test_upsert_updates_by_key_and_inserts_the_rest(table: lakescan.Table) -> No
     assert pairs() == [(1, "z"), (2, "a"), (3, "b"), (4, None), (8, "n")]
 
 
-def test_upsert_takes_the_primary_key(local: lakescan.Catalog) -> None:
+def test_upsert_uses_the_primary_key_by_default(local: lakescan.Catalog) -> None:
     table = local.create_table("db.k", "id BIGINT NOT NULL, part STRING, PRIMARY KEY (id)")
     table.append(rows((1, "a")))
     table.upsert(pandas.DataFrame({"id": [1, 2], "part": ["b", "c"]}))
@@ -348,7 +348,7 @@ def test_new_columns_of_the_source_are_added_if_wanted(table: lakescan.Table) ->
     assert dict(zip(now().to_arrow()["id"].to_pylist(), now().to_arrow()["more"].to_pylist(), strict=True))[9] == 2.5
 
 
-def test_what_does_not_fit_is_refused_before_anything_is_written(table: lakescan.Table) -> None:
+def test_values_that_do_not_fit_are_refused_before_anything_is_written(table: lakescan.Table) -> None:
     version, source = now().version, rows((1, "x"))
     with pytest.raises(NoSuchColumn, match=r"'prt'.*part"):
         table.update({"prt": "1"})
@@ -401,7 +401,7 @@ def test_a_merge_sets_members_of_structs(made: Make) -> None:
     ]
 
 
-def test_what_must_not_be_null_is_not_made_null(made: Make) -> None:
+def test_nulls_in_not_null_columns_are_refused(made: Make) -> None:
     made("id BIGINT NOT NULL, part STRING").append(rows((1, "a")))
     with pytest.raises(SchemaMismatch, match="id"):
         now().update({"id": "NULL"})
@@ -419,7 +419,7 @@ def test_overflows_fail(made: Make) -> None:
     assert pairs() == [(12, "a")]
 
 
-def test_rows_of_tables_that_only_grow_stay(local: lakescan.Catalog) -> None:
+def test_rows_of_append_only_tables_stay(local: lakescan.Catalog) -> None:
     table = local.create_table("db.t", "id BIGINT", format="delta", properties={"delta.appendOnly": "true"})
     table.append(pa.table({"id": [1]}))
     for statement in (lambda: table.delete("id = 1"), lambda: table.update({"id": "2"})):
@@ -498,7 +498,7 @@ def test_statements_do_not_round_the_nanoseconds_that_they_read(local: lakescan.
     assert str(at) == "2026-01-31 01:02:03.456789"
 
 
-def test_conditions_of_sql_mean_what_they_mean_in_a_select(local: lakescan.Catalog) -> None:
+def test_conditions_have_the_meaning_that_they_have_in_a_select(local: lakescan.Catalog) -> None:
     """Spark compares a date with a text as dates."""
     table = local.create_table("db.t", "id BIGINT, day DATE, code STRING")
     days = [date(2026, 1, 1), date(2026, 1, 2)]
@@ -546,13 +546,13 @@ def test_columns_are_not_taken_for_the_table(made: Make) -> None:
     assert now().to_arrow().to_pylist() == [{"id": 1, "T": {"id": 12}}]
 
 
-def test_rows_of_defaults_alone(table: lakescan.Table) -> None:
+def test_rows_of_only_defaults_are_inserted(table: lakescan.Table) -> None:
     table.update({"id": "DEFAULT", "part": "DEFAULT"}, "id = 1")
     table.merge(rows((7, "a")), "t.id = s.id").when_not_matched_insert({"id": "DEFAULT"}).execute()
     assert sorted(map(str, now().to_arrow()["id"].to_pylist())) == ["2", "3", "4", "None", "None"]
 
 
-def test_members_take_what_columns_take(made: Make) -> None:
+def test_struct_members_accept_the_same_values_as_columns(made: Make) -> None:
     made("id BIGINT, at STRUCT<zip: INT, in: STRUCT<n: DECIMAL(5, 2)>>", partition_by=()).append(
         pa.table({"id": [1], "at": pa.array([None], pa.struct([("zip", pa.int32())]))})
     )
@@ -564,7 +564,7 @@ def test_members_take_what_columns_take(made: Make) -> None:
         now().update({"at.zip": "DEFAULT"})
 
 
-def test_a_subquery_reads_the_target_in_the_statements_own_state(local: lakescan.Catalog) -> None:
+def test_a_subquery_reads_the_same_state_of_the_target(local: lakescan.Catalog) -> None:
     isolation = {"delta.isolationLevel": "WriteSerializable"}
     maker("delta", local)(partition_by=(), properties=isolation).append(rows((1, "a"), (4, "b")))
     statement = Delete(TableName(("t",)), Sql("id = (SELECT max(id) FROM local.db.t)"))
@@ -577,10 +577,10 @@ def test_a_subquery_reads_the_target_in_the_statements_own_state(local: lakescan
     assert pairs() == [(1, "a"), (9, "c")]
 
 
-def test_ids_stay_and_columns_are_generated_anew(tmp_path: Path) -> None:
+def test_row_ids_stay_and_generated_columns_are_recomputed(tmp_path: Path) -> None:
     rules = {"no": identity(), "twice": {"delta.generationExpression": "price * 2"}}
     (tmp_path / "t").mkdir()
-    table = table_of(tmp_path / "t", {"no": "long", "k": "long", "price": "double", "twice": "double"}, rules)
+    table = table_with_rules(tmp_path / "t", {"no": "long", "k": "long", "price": "double", "twice": "double"}, rules)
     table.append(pa.table({"k": [1, 2], "price": [1.0, 2.0]}))
     merge = table.merge(pa.table({"k": [2, 9], "price": [20.0, 90.0]}), on="t.k = s.k")
     merge = merge.when_matched_update({"price": "s.price"})
@@ -597,7 +597,7 @@ def test_ids_stay_and_columns_are_generated_anew(tmp_path: Path) -> None:
     assert [tuple(row.values()) for row in found[2:]] == [(3, 9, 9.0, 18.0), (4, 10, 10.0, 20.0)]
 
 
-def test_a_failure_to_read_a_table_again_is_not_the_statements(
+def test_a_committed_statement_succeeds_even_if_the_table_cannot_be_reloaded(
     table: lakescan.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The statement was committed. A caller who got an error would repeat it."""

@@ -229,10 +229,10 @@ def check(kind: str, examples: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_are_those_of_a_list_whatever_changes_between_statements(kind: str) -> None:
+def test_rows_equal_a_list_model_whatever_changes_between_statements(kind: str) -> None:
     check(kind, 25)
 
 
 @pytest.mark.parametrize("kind", ["iceberg, merge-on-read", "iceberg version 3, merge-on-read", "delta, vectors"])
-def test_a_few_histories_with_changes_of_columns_are_those_of_a_list(kind: str) -> None:
+def test_a_few_histories_with_column_changes_equal_a_list_model(kind: str) -> None:
     check(kind, 4)

@@ -33,7 +33,7 @@ def explained(text: str, **frames: object) -> list[str]:
     return str(plan).splitlines()
 
 
-def test_a_delete_tells_files_that_are_removed_from_those_that_are_read(table: lakescan.Table) -> None:
+def test_a_delete_shows_removed_files_and_read_files(table: lakescan.Table) -> None:
     head, whole, read, *_ = explained("DELETE FROM local.db.t WHERE part = 'a' OR id = 4")
     assert head == "DELETE FROM local.db.t (copy-on-write)"
     assert whole == "files removed without being read: 1, of 2 rows"
@@ -49,7 +49,7 @@ def test_an_update_shows_the_scan_of_its_rows(table: lakescan.Table) -> None:
     assert any("1" in line and "files" in line for line in rest)
 
 
-def test_a_merge_shows_what_its_source_rules_out(table: lakescan.Table) -> None:
+def test_a_merge_shows_the_files_that_its_source_excludes(table: lakescan.Table) -> None:
     text = "MERGE INTO local.db.t USING s ON t.part = s.part AND t.id = s.id WHEN MATCHED THEN UPDATE SET *"
     head, *rest = explained(text, s=rows((3, "b")))
     assert head == "MERGE INTO local.db.t (copy-on-write)"
@@ -63,7 +63,7 @@ def test_an_insert_shows_its_query(table: lakescan.Table) -> None:
     assert "part = 'a'" in scan
 
 
-def test_nothing_is_changed(table: lakescan.Table, tmp_path: Path) -> None:
+def test_explain_changes_nothing(table: lakescan.Table, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     source = pa.table({"id": [1], "part": ["z"], "more": [1]})
     on = "MERGE {} INTO local.db.t t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *"

@@ -27,7 +27,7 @@ from lakescan.statements.rows import insert as inserting
 from lakescan.statements.rows.insert import with_defaults
 from lakescan.statements.select.namespace import _CURRENT
 from lakescan.writing.column_rules import ColumnRules
-from tests.support.delta_rules import identity, table_of
+from tests.support.delta_rules import identity, table_with_rules
 
 FORMATS = ("iceberg", "delta")
 
@@ -113,7 +113,7 @@ def test_a_statement_that_fails_changes_nothing(lake: Path, text: str, error: ty
     assert table.refresh().version is None
 
 
-def test_values_become_the_columns_types(lake: Path) -> None:
+def test_values_are_cast_to_the_column_types(lake: Path) -> None:
     made("a INT, b DECIMAL(5, 1), c STRING, d TIMESTAMP, e DOUBLE, f DATE, g BOOLEAN")
     lakescan.sql(
         "INSERT INTO ins.db.t VALUES (1.9D, 12.345, 7, DATE'2026-01-01', '2.5', TIMESTAMP'2026-01-02 03:00:00', 'true')"
@@ -159,7 +159,7 @@ def test_a_query_reads_the_table_that_it_fills_in_one_state(lake: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_an_overwrite_with_rows_of_the_table_loses_none_that_others_add(
+def test_an_overwrite_from_the_same_table_loses_no_concurrent_rows(
     lake: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = f"ins.db.{name}"
@@ -183,9 +183,9 @@ def test_default_stands_for_a_column_s_default(lake: Path) -> None:
     check_defaults("ins.db.t", "it's")
 
 
-def test_default_of_delta_s_columns(lake: Path) -> None:
+def test_default_uses_the_default_of_a_delta_column(lake: Path) -> None:
     rules = {"n": "3 + 4", "text": "concat('it', 's')", "day": "DATE'2026-01-01'"}
-    table_of(
+    table_with_rules(
         lake / "d",
         {"id": "integer", "n": "integer", "text": "string", "day": "date"},
         {name: {"CURRENT_DEFAULT": text} for name, text in rules.items()},
@@ -210,7 +210,7 @@ def check_defaults(table: str, text: str) -> None:
         lakescan.sql(f"INSERT INTO {table} BY NAME SELECT DEFAULT, 4")
 
 
-def test_default_is_for_the_rows_that_have_it_alone(lake: Path) -> None:
+def test_default_applies_only_to_the_rows_that_contain_it(lake: Path) -> None:
     made("id INT, n INT DEFAULT 7", more="TBLPROPERTIES ('format-version' = '3')")
     lakescan.sql("INSERT INTO ins.db.t SELECT id, default FROM frame", frame=pa.table({"id": [1], "default": [6]}))
     assert rows() == [(1, 6)]
@@ -291,7 +291,7 @@ def test_schema_evolution_adds_columns(lake: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["{0}", "ARRAY<{0}>", "MAP<STRING, {0}>", "STRUCT<inner: {0}>"])
-def test_members_of_structs_in_another_order_need_by_name(lake: Path, form: str) -> None:
+def test_struct_members_in_another_order_require_by_name(lake: Path, form: str) -> None:
     """By position, Iceberg on Spark stores 1 in the first member, whatever its name is."""
     value = "named_struct('b', 1, 'a', 2)"
     inside = {"A": f"array({value})", "M": f"map('k', {value})", "S": f"named_struct('inner', {value})"}
@@ -307,14 +307,14 @@ def test_members_of_structs_in_another_order_need_by_name(lake: Path, form: str)
     assert "{'a': 2, 'b': 1}" in str(rows())
 
 
-def test_members_of_structs_in_the_columns_order_are_stored_by_place(lake: Path) -> None:
+def test_struct_members_in_column_order_are_stored_by_position(lake: Path) -> None:
     made("id INT, s STRUCT<a: INT, b: STRING>, l ARRAY<BIGINT>")
     lakescan.sql("INSERT INTO ins.db.t SELECT 1, named_struct('A', 1, 'b', 'x'), array(1, 2)")
     assert rows() == [(1, {"a": 1, "b": "x"}, [1, 2])]
 
 
 def test_delta_s_generated_and_identity_columns_are_left_out_or_default(lake: Path) -> None:
-    table = table_of(
+    table = table_with_rules(
         lake / "d",
         {"id": "long", "a": "integer", "twice": "integer"},
         {"id": identity(allowExplicitInsert=True), "twice": {"delta.generationExpression": "a * 2"}},
@@ -342,7 +342,7 @@ ALL_DEFAULT = {
 @pytest.mark.parametrize("into", ["INTO", "OVERWRITE"])
 @pytest.mark.parametrize("rows", ALL_DEFAULT)
 @pytest.mark.parametrize("name", FORMATS)
-def test_rows_of_defaults_alone_are_written(lake: Path, name: str, rows: str, into: str) -> None:
+def test_rows_of_only_defaults_are_written(lake: Path, name: str, rows: str, into: str) -> None:
     more = "TBLPROPERTIES ('format-version' = '3')" if name == "iceberg" else ""
     made("id INT DEFAULT 5, text STRING DEFAULT 'x'", name, more)
     result = lakescan.sql(f"INSERT {into} ins.db.t {rows}")

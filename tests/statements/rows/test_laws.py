@@ -259,12 +259,12 @@ def _valid(steps: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("partition_by", [(), ("part",)])
-def test_a_table_has_the_rows_that_a_list_would_have(kind: str, partition_by: tuple[str, ...]) -> None:
+def test_a_table_has_the_rows_of_a_list_model(kind: str, partition_by: tuple[str, ...]) -> None:
     check_law(kind, partition_by, 15)
 
 
 @pytest.mark.parametrize("kind", ["iceberg, merge-on-read", "iceberg version 3", "delta, vectors and feed"])
-def test_a_few_histories_are_those_of_a_list(kind: str) -> None:
+def test_a_few_histories_equal_a_list_model(kind: str) -> None:
     check_law(kind, ("part",), 3)
 
 

@@ -40,7 +40,7 @@ def created(folder: Path, column: str, format_name: str, properties: str) -> str
 
 @pytest.mark.parametrize("column", NAMES)
 @pytest.mark.parametrize(("format_name", "properties"), PROPERTIES)
-def test_rows_change_in_tables_with_columns_named_as_metadata(
+def test_rows_change_in_tables_with_columns_named_like_metadata_columns(
     tmp_path: Path, column: str, format_name: str, properties: str
 ) -> None:
     name = created(tmp_path, column, format_name, properties)
@@ -60,7 +60,7 @@ def test_row_ids_are_kept_in_a_table_with_a_column_of_their_name(tmp_path: Path)
     assert sorted(found, key=str) == sorted(ids, key=str)
 
 
-def test_metadata_columns_have_their_own_names_elsewhere(tmp_path: Path) -> None:
+def test_metadata_columns_keep_their_names_in_other_tables(tmp_path: Path) -> None:
     name = created(tmp_path, "text", "delta", "'delta.minReaderVersion' = '1'")
     assert lakescan.table(name).scan().select("_pos").to_arrow()["_pos"].to_pylist() == [0, 1, 2]
 

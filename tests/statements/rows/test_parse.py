@@ -145,7 +145,7 @@ def parsed(text: str) -> DmlStatement:
 
 
 @pytest.mark.parametrize("text", TAKEN)
-def test_statements_of_documentation_are_taken(text: str) -> None:
+def test_statements_of_the_documentation_are_parsed(text: str) -> None:
     found = parsed(text)
     assert statement_of(text).kind.changes_rows
     assert text[found.target.start : found.target.end].replace("`", "") == ".".join(found.target.parts)
@@ -162,7 +162,7 @@ def test_mistakes_are_underlined(text: str, message: str, marked: str | None) ->
         assert text[at:].startswith(marked)
 
 
-def test_a_merge_has_its_parts() -> None:
+def test_a_merge_is_parsed_into_its_parts() -> None:
     text = """MERGE INTO local.db.t AS x USING (SELECT 1 AS id /* ) */) s ON x.id = s.id
         WHEN MATCHED AND CASE WHEN s.id > 1 THEN true END THEN UPDATE SET x.id = s.id + 1, name = DEFAULT
         WHEN NOT MATCHED THEN INSERT (id, `a.b`) VALUES (s.id, concat('a, b', (1)))
@@ -217,7 +217,7 @@ def test_a_merge_has_its_parts() -> None:
         ("(SELECT 1 AS on)", "(SELECT 1 AS on)", None),
     ],
 )
-def test_the_source_of_a_merge_and_its_alias(source: str, text: str, alias: str | None) -> None:
+def test_the_source_of_a_merge_and_its_alias_are_parsed(source: str, text: str, alias: str | None) -> None:
     found = parsed(f"MERGE INTO t USING {source} ON a = b WHEN MATCHED THEN DELETE")
     assert isinstance(found, Merge)
     assert (found.source.text, found.source_alias, found.on.text) == (text, alias, "a = b")
@@ -235,14 +235,14 @@ def test_the_source_of_a_merge_and_its_alias(source: str, text: str, alias: str 
         ("IDENTIFIER('cat.' || :name)", ("cat", "db", "t")),
     ],
 )
-def test_names_of_targets(name: str, parts: tuple[str, ...]) -> None:
+def test_names_of_targets_are_parsed(name: str, parts: tuple[str, ...]) -> None:
     for text in (f"DELETE FROM {name} WHERE a", f"INSERT INTO {name} SELECT 1", f"TRUNCATE TABLE {name}"):
         found = parse(text, {"name": "db.t"})
         assert found is not None
         assert found.target.parts == parts
 
 
-def test_the_parts_of_inserts() -> None:
+def test_inserts_are_parsed_into_their_parts() -> None:
     found = parsed("WITH q AS (SELECT 1) INSERT OVERWRITE t PARTITION (a = 1, `b c`) (x, y) SELECT * FROM q")
     assert plain(found) == plain(
         Insert(
@@ -262,7 +262,7 @@ def test_the_parts_of_inserts() -> None:
     assert found.query == Sql("VALUES (1, 2)", 51)
 
 
-def test_with_goes_with_deletes_and_updates() -> None:
+def test_with_is_allowed_for_deletes_and_updates() -> None:
     found = parsed("WITH q AS (SELECT 1 AS a) DELETE FROM t WHERE a IN (SELECT a FROM q)")
     clause = sql("WITH q AS (SELECT 1 AS a)")
     assert plain(found) == plain(Delete(TableName(("t",)), sql("a IN (SELECT a FROM q)"), clause))
@@ -292,7 +292,7 @@ def test_truncate_deletes_all_rows_or_those_of_a_partition() -> None:
         ("MERGE INTO t USING s ON a = b WHEN MATCHED THEN UPDATE SET * EXCEPT (a)", "* EXCEPT"),
     ],
 )
-def test_what_spark_or_others_know_is_refused_by_name(text: str, feature: str) -> None:
+def test_statements_of_other_engines_are_refused_by_name(text: str, feature: str) -> None:
     with pytest.raises(UnsupportedFeature, match=re.escape(feature)):
         parse(text)
 
@@ -309,7 +309,7 @@ def test_what_spark_or_others_know_is_refused_by_name(text: str, feature: str) -
         "USE a.b",
     ],
 )
-def test_other_statements_are_none_of_these(text: str) -> None:
+def test_other_statements_are_not_parsed(text: str) -> None:
     assert parse(text) is None
 
 
@@ -321,7 +321,7 @@ def test_a_column_is_assigned_once() -> None:
         parse("INSERT INTO t (a, a) SELECT 1, 2")
 
 
-def test_kinds_of_statements() -> None:
+def test_kinds_of_statements_are_recognized() -> None:
     kinds = [
         statement_of(text).kind for text in ("/* x */ delete from t", "-- y\nWITH q AS (SELECT 1) UPDATE t SET a=1")
     ]

@@ -34,7 +34,7 @@ def merge(on: str = "t.id = s.id") -> Any:
         ("-- all", "an expression is empty"),
     ],
 )
-def test_an_expression_is_whole(table: lakescan.Table, where: str, wrong: str) -> None:
+def test_an_expression_must_be_complete(table: lakescan.Table, where: str, wrong: str) -> None:
     statements = [
         lambda: now().delete(where),
         lambda: now().update({"part": "'z'"}, where),
@@ -50,7 +50,7 @@ def test_an_expression_is_whole(table: lakescan.Table, where: str, wrong: str) -
     assert pairs() == [(1, "a"), (2, "b")]
 
 
-def test_parentheses_in_texts_and_comments_count_not(table: lakescan.Table) -> None:
+def test_parentheses_in_texts_and_comments_are_ignored(table: lakescan.Table) -> None:
     table.update({"part": "'(' /* ) */"}, "id = 1 OR part = ')' -- (")
     assert pairs() == [(1, "("), (2, "b")]
 
@@ -76,7 +76,7 @@ def test_parentheses_in_texts_and_comments_count_not(table: lakescan.Table) -> N
         (lambda: now().update({"part": "max(part)"}), "aggregate functions cannot be used in a statement"),
     ],
 )
-def test_messages_show_what_was_written(table: lakescan.Table, change: Any, shown: str) -> None:
+def test_messages_quote_the_written_text(table: lakescan.Table, change: Any, shown: str) -> None:
     with pytest.raises(LakescanError) as error:
         change()
     assert shown in str(error.value)
@@ -84,7 +84,7 @@ def test_messages_show_what_was_written(table: lakescan.Table, change: Any, show
     assert "_pos" not in str(error.value)
 
 
-def test_clauses_read_rows_that_are_there(table: lakescan.Table) -> None:
+def test_clauses_cannot_read_columns_of_a_missing_side(table: lakescan.Table) -> None:
     """In Spark, columns of the other side cannot be resolved there; here they would be null."""
     with pytest.raises(InvalidStatement, match="rows that are not matched cannot read columns of t"):
         merge().when_not_matched_insert({"id": "s.id", "part": "t.part"}).execute()
@@ -93,7 +93,7 @@ def test_clauses_read_rows_that_are_there(table: lakescan.Table) -> None:
     assert pairs() == [(1, "a"), (2, "b")]
 
 
-def test_columns_have_longer_names_of_the_table(table: lakescan.Table) -> None:
+def test_columns_can_be_qualified_with_longer_table_names(table: lakescan.Table) -> None:
     lakescan.sql("DELETE FROM local.db.t WHERE local.db.t.id = 1 AND abs(db.t.id) = T.ID")
     assert pairs() == [(2, "b")]
     lakescan.sql("UPDATE local.db.t SET part = concat(db.t.part, (SELECT count(*) FROM local.db.t)) WHERE db.t.id = 2")

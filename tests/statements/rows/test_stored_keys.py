@@ -13,14 +13,14 @@ import pytest
 import lakescan
 from lakescan.errors import AmbiguousMerge, LakescanError, QueryFailed, SchemaMismatch
 from tests.support import own_catalog
-from tests.support.delta_rules import table_of
+from tests.support.delta_rules import table_with_rules
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 CHAR, VARCHAR = ({"__CHAR_VARCHAR_TYPE_STRING": text} for text in ("char(5)", "varchar(3)"))
 
 
 def of_delta(folder: Path, kind: str, own: dict[str, Any], stored: Any) -> lakescan.Table:
-    table = table_of(folder, {"k": kind, "v": "string"}, {"k": own})
+    table = table_with_rules(folder, {"k": kind, "v": "string"}, {"k": own})
     table.append(pa.table({"k": pa.array([stored], table.scan().schema.field("k").type), "v": ["old"]}))
     return lakescan.table(folder)
 
@@ -39,7 +39,7 @@ def of_delta(folder: Path, kind: str, own: dict[str, Any], stored: Any) -> lakes
         ("date", {}, date(2024, 1, 1), "2024-01-01"),
     ],
 )
-def test_a_key_that_is_stored_as_an_existing_one_updates_its_row(
+def test_a_key_stored_equal_to_an_existing_one_updates_its_row(
     tmp_path: Path, kind: str, own: dict[str, Any], stored: Any, given: Any
 ) -> None:
     table = of_delta(tmp_path, kind, own, stored)
@@ -63,7 +63,7 @@ def test_a_key_that_is_stored_as_an_existing_one_updates_its_row(
         ("date", {}, date(2024, 1, 1), datetime(2024, 1, 1, 12), r"the key column 'k' \(date\)"),
     ],
 )
-def test_a_key_that_would_be_stored_as_another_one_is_refused(
+def test_a_key_that_would_be_stored_with_another_value_is_refused(
     tmp_path: Path, kind: str, own: dict[str, Any], stored: Any, given: Any, message: str
 ) -> None:
     table = of_delta(tmp_path, kind, own, stored)
@@ -73,7 +73,7 @@ def test_a_key_that_would_be_stored_as_another_one_is_refused(
 
 
 @pytest.mark.parametrize("mode", ["merge", "equality"])
-def test_uuids_and_rounded_numbers_are_told_in_both_modes_of_upserts(local: lakescan.Catalog, mode: str) -> None:
+def test_uuids_and_rounded_numbers_are_handled_in_both_upsert_modes(local: lakescan.Catalog, mode: str) -> None:
     low, high = "f79c3e09-677c-4bbd-a479-3f349cb785e7", "F79C3E09-677C-4BBD-A479-3F349CB785E7"
     table = local.create_table("db.u", "k UUID NOT NULL, v STRING, PRIMARY KEY (k)")
     table.append(pa.table({"k": [low], "v": ["old"]}))

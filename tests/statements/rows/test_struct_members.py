@@ -132,7 +132,7 @@ def test_appended_structs_may_lack_members(made: Any, shape: str) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("way", ["append", "overwrite", "INSERT", "MERGE", "upsert"])
-def test_new_members_arrive_with_rows(made: Any, shape: str, way: str) -> None:
+def test_new_members_are_added_with_their_rows(made: Any, shape: str, way: str) -> None:
     table, rows = made(shape), source(shape, {"a": 10, "b": 20, "c": 30}, 2)
     match way:
         case "append":
@@ -190,7 +190,7 @@ WIDER = {
 @pytest.mark.parametrize("way", ["append", "MERGE"])
 @pytest.mark.parametrize("kind", WIDER)
 @pytest.mark.parametrize("format_name", ["iceberg", "delta"])
-def test_wider_types_arrive_with_rows(tmp_path: Path, format_name: str, kind: str, way: str) -> None:
+def test_wider_types_are_added_with_their_rows(tmp_path: Path, format_name: str, kind: str, way: str) -> None:
     lakescan.catalog("members", warehouse=str(tmp_path / "lake")).create_namespace("db")
     more = "TBLPROPERTIES ('delta.enableTypeWidening' = 'true')" if format_name == "delta" else ""
     lakescan.sql(f"CREATE TABLE members.db.t (id INT, v {kind}) USING {format_name} {more}")

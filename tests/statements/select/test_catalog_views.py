@@ -65,7 +65,7 @@ def test_conditions_on_a_view_skip_files_of_its_tables(lake: lakescan.Catalog) -
     assert spec.output.names == ["id", "country"]
 
 
-def test_views_of_views_have_each_their_own_namespace(lake: lakescan.Catalog) -> None:
+def test_nested_views_resolve_names_in_their_own_namespaces(lake: lakescan.Catalog) -> None:
     lake.create_view("shop.ids", "SELECT id AS n FROM orders")
     lakescan.sql("CREATE VIEW lake.other.most AS SELECT max(n) AS n FROM lake.shop.ids")
     lakescan.sql("USE lake.other")
@@ -84,7 +84,7 @@ def test_views_that_read_each_other_are_refused(lake: lakescan.Catalog) -> None:
         lakescan.sql("SELECT * FROM lake.shop.b")
 
 
-def test_a_view_keeps_its_columns_when_its_tables_get_others(lake: lakescan.Catalog) -> None:
+def test_a_view_keeps_its_columns_when_its_tables_get_new_ones(lake: lakescan.Catalog) -> None:
     lake.create_view("shop.all_orders", "SELECT * FROM orders")
     lake.load_table("shop.orders").alter().add_column("note", "STRING", first=True).commit()
     names = lakescan.sql("SELECT * FROM lake.shop.all_orders").schema.names
@@ -94,14 +94,14 @@ def test_a_view_keeps_its_columns_when_its_tables_get_others(lake: lakescan.Cata
         rows("SELECT * FROM lake.shop.all_orders")
 
 
-def test_columns_without_names_have_those_of_the_view(lake: lakescan.Catalog) -> None:
+def test_unnamed_columns_have_the_names_of_the_view(lake: lakescan.Catalog) -> None:
     lake.create_view("shop.counts", "SELECT country, count(*) FROM orders GROUP BY country", columns=["land", "n"])
     assert rows("SELECT land, n FROM lake.shop.counts WHERE n > 2") == [("DE", 3), ("FR", 3)]
     lake.create_view("shop.auto", "SELECT country, count(*) FROM orders GROUP BY country")
     assert rows("SELECT `count(1)` FROM lake.shop.auto") == [(3,), (3,)]
 
 
-def test_queries_of_views_have_clauses_of_their_own(lake: lakescan.Catalog) -> None:
+def test_view_queries_keep_their_own_clauses(lake: lakescan.Catalog) -> None:
     lake.create_view(
         "shop.top", "WITH t AS (SELECT * FROM orders) SELECT id, country FROM t ORDER BY price DESC LIMIT 2"
     )
@@ -120,7 +120,7 @@ def test_queries_of_views_have_clauses_of_their_own(lake: lakescan.Catalog) -> N
     assert rows("SELECT * FROM lake.shop.within") == [(2,)]
 
 
-def test_views_read_earlier_states_and_have_none_themselves(lake: lakescan.Catalog) -> None:
+def test_views_can_read_earlier_states_but_have_none_themselves(lake: lakescan.Catalog) -> None:
     lake.create_view("shop.before", "SELECT count(*) AS n FROM customers VERSION AS OF 1")
     lake.load_table("shop.customers").append(pa.table({"id": [3], "name": ["Cid"]}))
     assert rows("SELECT n FROM lake.shop.before") == [(2,)]
@@ -141,7 +141,7 @@ def test_a_table_is_read_in_one_state_under_its_name_and_in_a_view(lake: lakesca
     assert query.to_arrow().to_pylist() == [dict(zip(query.schema.names, (6, 6), strict=True))]
 
 
-def test_a_view_whose_table_is_gone_says_so(lake: lakescan.Catalog) -> None:
+def test_a_view_of_a_missing_table_is_an_error(lake: lakescan.Catalog) -> None:
     lake.create_view("shop.v", "SELECT id FROM orders")
     lake.rename_table("shop.orders", "shop.old_orders")
     with pytest.raises(lakescan.NoSuchTable, match=r"the view lake\.shop\.v reads lake\.shop\.orders"):
@@ -159,13 +159,13 @@ def test_views_are_sources_of_statements_that_change_rows(lake: lakescan.Catalog
     assert rows("SELECT * FROM lake.shop.customers") == [(2, "BOB"), (12, "BOB")]
 
 
-def test_parameters_of_a_query_over_a_view(lake: lakescan.Catalog) -> None:
+def test_queries_over_views_take_parameters(lake: lakescan.Catalog) -> None:
     lake.create_view("shop.v", "SELECT id, country FROM orders")
     found = lakescan.sql("SELECT id FROM lake.shop.v WHERE country = ? AND id > ?", ["FR", 1]).to_arrow()
     assert sorted(found["id"].to_pylist()) == [2, 3]
 
 
-def test_a_catalog_of_short_names_that_is_not_known_here_is_named(lake: lakescan.Catalog) -> None:
+def test_an_unregistered_catalog_of_a_view_is_named(lake: lakescan.Catalog) -> None:
     view = lake.create_view("shop.v", "SELECT id FROM orders")
     for path in (Path(view.location.removeprefix("file://")) / "metadata").iterdir():
         path.write_text(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from tests.support.delta_rules import table_of
+from tests.support.delta_rules import table_with_rules
 
 
 def char(text: str) -> dict[str, str]:
@@ -20,7 +20,7 @@ def made(folder: Path, *, has_vectors: bool = False) -> lakescan.Table:
     """Make rows 1 and 2; `c` and `d` have the same text in row 1."""
     columns = {"id": "integer", "c": "string", "d": "string", "v": "string", "s": "string"}
     types = {"c": char("char(5)"), "d": char("char(8)"), "v": char("varchar(5)")}
-    table = table_of(folder, columns, types)
+    table = table_with_rules(folder, columns, types)
     texts = {"c": ["ab", "abc"], "d": ["ab", "abd"], "v": ["ab", "abc"], "s": ["ab", "ab   "]}
     table.append(pa.table({"id": pa.array([1, 2], pa.int32()), **texts}))
     if has_vectors:
@@ -128,7 +128,7 @@ def test_statements_find_rows_by_char(tmp_path: Path, has_vectors: bool) -> None
 
 def spread(folder: Path, *files: list[str | None]) -> lakescan.Table:
     """Make one file for each list of texts in a column `c` of CHAR(3)."""
-    table = table_of(folder, {"id": "integer", "c": "string"}, {"c": char("char(3)")})
+    table = table_with_rules(folder, {"id": "integer", "c": "string"}, {"c": char("char(3)")})
     for texts in files:
         table.append(pa.table({"id": pa.array(range(len(texts)), pa.int32()), "c": pa.array(texts, pa.string())}))
     return lakescan.table(folder)
@@ -182,7 +182,7 @@ def test_chars_within_columns_are_read_with_their_padding_and_compared_with_it(t
         "l": {"type": "array", "elementType": "string", "containsNull": True},
         "m": texts,
     }
-    made = table_of(tmp_path, columns, {})  # files have the texts without padding
+    made = table_with_rules(tmp_path, columns, {})  # files have the texts without padding
     made.append(pa.table({"s": [{"c": "n"}], "l": [["n"]], "m": pa.array([[("k", "n")]], pa.map_("string", "string"))}))
     log = tmp_path / "_delta_log" / f"{0:020d}.json"
     commit = [json.loads(line) for line in log.read_text().splitlines()]

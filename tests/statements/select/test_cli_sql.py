@@ -44,11 +44,11 @@ def test_rows_are_printed_and_written_in_every_format(lake: str, tmp_path: Path)
     assert pq.read_table(file).num_rows == 2
 
 
-def test_a_long_result_says_that_there_is_more(lake: str) -> None:
+def test_a_truncated_result_is_marked(lake: str) -> None:
     assert "the first 1 rows; --limit shows more" in run(lake, "SELECT * FROM cli.db.t", "--limit", "1")
 
 
-def test_the_prompt_goes_on_after_errors(
+def test_the_prompt_continues_after_errors(
     lake: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = iter(["USE cli.db;", "SELECT nope FROM t;", "SELECT max(id)", "FROM t;", "SELECT 1 AS one"])
@@ -77,7 +77,7 @@ def test_options_that_do_not_fit_are_refused(lake: str, arguments: tuple[str, ..
         run(lake, *arguments)
 
 
-def test_words_and_names_are_completed(lake: str) -> None:
+def test_keywords_and_names_are_completed(lake: str) -> None:
     assert completions("sel") == ["SELECT"]
     assert "cli." in completions("cl")
     assert completions("cli.d") == ["cli.db."]
@@ -85,6 +85,6 @@ def test_words_and_names_are_completed(lake: str) -> None:
     assert completions("not_there.x") == []
 
 
-def test_what_a_statement_changed_is_printed(lake: str) -> None:
+def test_the_result_of_a_changing_statement_is_printed(lake: str) -> None:
     assert run(lake, "INSERT INTO cli.db.t VALUES (3, 'c')").startswith("1 file written (1 row")
     assert run(lake, "DELETE FROM cli.db.t WHERE id = 3").startswith("1 row deleted")

@@ -27,7 +27,7 @@ def _names(text: str) -> list[str] | None:
 
 
 @pytest.mark.parametrize("start", range(0, len(NAMES), 50))
-def test_names_are_sparks(start: int) -> None:
+def test_column_names_equal_those_of_spark(start: int) -> None:
     wrong = {}
     for text, expected in NAMES[start : start + 50]:
         if (found := _names(text)) not in (None, expected):
@@ -48,13 +48,13 @@ def test_a_cast_of_a_column_keeps_its_name_in_queries_around_it_and_in_new_table
     assert lakescan.table("local.db.c").scan().to_arrow().schema.names == ["price", "k"]
 
 
-def test_a_name_that_spark_gives_hides_no_column() -> None:
+def test_a_generated_name_hides_no_column() -> None:
     rows = pa.table({"k": [1, 2, 2]})
     text = "SELECT CAST(k AS STRING), count(*) FROM t GROUP BY k HAVING k > 1"
     assert lakescan.sql(text, t=rows).to_arrow().to_pylist() == [{"k": "2", "count(1)": 2}]
 
 
-def test_values_of_parameters_are_in_names() -> None:
+def test_parameter_values_appear_in_names() -> None:
     assert lakescan.sql("SELECT :a + 1, :b", args={"a": 5, "b": "x"}).schema.names == ["(5 + 1)", "x"]
 
 
@@ -83,7 +83,7 @@ def test_a_key_is_the_column_of_the_table_that_it_names(text: str, expected: lis
     assert lakescan.sql(text, **JOINED).to_arrow().to_pylist() == expected
 
 
-def test_a_key_that_may_be_of_two_tables_is_ambiguous() -> None:
+def test_a_key_in_two_tables_is_ambiguous() -> None:
     with pytest.raises(InvalidStatement, match="'dt' is ambiguous"):
         lakescan.sql("SELECT count(*) FROM a JOIN b ON a.id = b.id GROUP BY dt", **JOINED).to_arrow()
 
@@ -105,5 +105,5 @@ def test_a_recursive_query_has_the_types_of_its_first_part() -> None:
         ("SELECT ast.x, mp.x AS m FROM t", [{"x": [1], "m": 1}]),
     ],
 )
-def test_members_of_structs_lists_and_maps_by_name(text: str, expected: list[object]) -> None:
+def test_members_of_structs_lists_and_maps_are_named_as_in_spark(text: str, expected: list[object]) -> None:
     assert lakescan.sql(text, t=NAMED).to_arrow().to_pylist() == expected

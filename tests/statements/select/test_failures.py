@@ -47,7 +47,7 @@ def table(request: pytest.FixtureRequest, local: lakescan.Catalog) -> lakescan.T
         "MERGE INTO local.db.t USING (SELECT 1 AS k) AS s ON id = s.k WHEN MATCHED THEN UPDATE SET n = {}",
     ],
 )
-def test_what_is_wrong_with_a_value_is_told_in_plain_words(
+def test_an_invalid_value_is_described_plainly(
     table: lakescan.Table, local: lakescan.Catalog, statement: str, value: str, message: str
 ) -> None:
     before = table.history().num_rows
@@ -86,7 +86,7 @@ def test_rows_of_a_query_that_fails_are_not_saved(table: lakescan.Table) -> None
         ("IO Error: nothing to do with values", None),
     ],
 )
-def test_messages_of_duckdb_are_told_in_the_words_of_spark(said: str, expected: str | None) -> None:
+def test_duckdb_messages_are_translated_to_sparks_terms(said: str, expected: str | None) -> None:
     found = spark_error_message(f"{said}\n\nLINE 1: SELECT\n ^")
     assert (found is None) == (expected is None)
     assert (found or "").startswith(expected or "")
@@ -100,7 +100,7 @@ def test_an_unknown_function_is_named_in_an_aggregation_too(call: str, tail: str
         lakescan.sql(f"SELECT count(*), {call} FROM t{tail.format(call)}", t=rows).to_arrow()
 
 
-def test_a_column_outside_of_groups_is_named_where_the_function_is_known() -> None:
+def test_an_ungrouped_column_is_named() -> None:
     rows = pa.table({"g": [1, 2], "x": [1.0, 2.0]})
     with pytest.raises(lakescan.InvalidStatement, match="the column 'x' is neither in GROUP BY"):
         lakescan.sql("SELECT abs(x) FROM t GROUP BY g", t=rows).to_arrow()

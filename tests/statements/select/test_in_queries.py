@@ -16,7 +16,7 @@ local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
 
 @pytest.mark.parametrize(("text", "expected"), recorded("in_queries"))
-def test_the_rows_are_sparks(text: str, expected: list[Any]) -> None:
+def test_in_queries_return_the_rows_of_spark(text: str, expected: list[Any]) -> None:
     found = lakescan.sql(text, **IN_QUERIES).to_arrow()
     assert in_order(zip(*(column.to_pylist() for column in found.columns), strict=True)) == in_order(expected)
 

@@ -131,7 +131,7 @@ def test_keys_of_given_frames_prune(lake: str) -> None:
     assert sorted(query.to_arrow()["id"].to_pylist()) == list(range(30, 40))
 
 
-def test_many_keys_prune_by_each_of_them_and_very_many_by_their_ends(tmp_path: Path) -> None:
+def test_many_keys_prune_individually_and_very_many_by_their_range(tmp_path: Path) -> None:
     for start in range(0, 100_000, 10_000):
         rows = pa.table({"k": pa.array(range(start, start + 10_000), pa.int64())})
         lakescan.save(rows, str(tmp_path / "t"), format="delta", mode="append")
@@ -166,14 +166,14 @@ def test_a_table_without_a_filter_prunes_only_if_it_is_tiny(lake: str) -> None:
     assert files_read(lakescan.sql(f"SELECT 1 FROM {lake}.sales s JOIN some t ON s.id = t.id", some=some)) == [1]
 
 
-def test_limits_are_not_pushed_beside_keys(lake: str) -> None:
+def test_limits_are_not_pushed_together_with_keys(lake: str) -> None:
     text = f"SELECT id FROM {lake}.sales WHERE day IN (SELECT day FROM {lake}.calendar WHERE week = 5) LIMIT 3"
     found = lakescan.sql(text).to_arrow()["id"]
     assert len(found) == 3
     assert pc.all(pc.greater_equal(found, 350)).as_py()
 
 
-def test_keys_are_not_read_where_no_file_can_be_left_out(lake: str) -> None:
+def test_keys_are_not_read_if_no_file_can_be_skipped(lake: str) -> None:
     text = "SELECT i.kind FROM {db}.items i JOIN {db}.makers m ON i.maker = m.maker WHERE m.name = 'A'"
     assert "among" not in lakescan.sql(text.format(db=lake)).explain()
     same_rows(lake, text)
@@ -189,7 +189,7 @@ def test_dates_that_python_cannot_hold_are_keys(tmp_path: Path) -> None:
     assert query.to_arrow().num_rows == 2
 
 
-def test_keys_narrow_no_net_changes(tmp_path: Path) -> None:
+def test_keys_do_not_narrow_net_changes(tmp_path: Path) -> None:
     catalog = lakescan.catalog("net_keys", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     lakescan.sql("CREATE TABLE net_keys.db.t (id BIGINT, s STRING) USING iceberg")

@@ -32,7 +32,7 @@ def _rows(text: str, **frames: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_each_is_read_where_it_is_named(table: str) -> None:
+def test_each_metadata_column_is_read_by_name(table: str) -> None:
     assert _rows("SELECT id, _pos FROM local.db.t ORDER BY id") == [
         {"id": 1, "_pos": 0},
         {"id": 2, "_pos": 0},
@@ -48,7 +48,7 @@ def test_each_is_read_where_it_is_named(table: str) -> None:
         assert _rows(f"{text} WHERE id = 1") == [{"_spec_id": 0, "p": "a", "_deleted": False, "n": 1}]
 
 
-def test_a_star_leaves_them_out(table: str) -> None:
+def test_a_star_omits_metadata_columns(table: str) -> None:
     assert _rows("SELECT * FROM local.db.t WHERE _pos = 1") == [{"id": 3, "p": "b"}]
     assert _rows("SELECT t._pos, t.* FROM local.db.t AS t WHERE id = 3") == [{"_pos": 1, "id": 3, "p": "b"}]
     assert _rows("SELECT x FROM local.db.t AS t(x, y) WHERE _pos = 1") == [{"x": 3}]
@@ -56,13 +56,13 @@ def test_a_star_leaves_them_out(table: str) -> None:
     assert joined == [{"id": 1, "p": "a"}]
 
 
-def test_one_that_two_tables_have_is_ambiguous_and_queries_have_none(table: str) -> None:
+def test_metadata_columns_of_two_tables_are_ambiguous_and_subqueries_have_none(table: str) -> None:
     with pytest.raises(InvalidStatement, match="'_pos' is ambiguous"):
         _rows("SELECT _pos FROM local.db.t AS a JOIN local.db.t AS b ON a.id = b.id")
     with pytest.raises(InvalidStatement, match=r"there is no column '_pos'\. There are: id, p"):
         _rows("SELECT _pos FROM (SELECT * FROM local.db.t)")
 
 
-def test_a_column_of_the_table_comes_before_a_metadata_column(local: lakescan.Catalog) -> None:
+def test_a_table_column_takes_precedence_over_a_metadata_column(local: lakescan.Catalog) -> None:
     local.create_table("db.own", "id INT, _spec_id INT").append(pa.table({"id": [1], "_spec_id": [7]}))
     assert _rows("SELECT * FROM local.db.own WHERE _spec_id = 7") == [{"id": 1, "_spec_id": 7}]

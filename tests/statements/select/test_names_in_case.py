@@ -55,7 +55,9 @@ def _rows(text: str, **frames: Any) -> list[tuple[Any, ...]]:
         ("SELECT s.B AS x FROM t GROUP BY s.B ORDER BY x", [(20,), (40,)]),
     ],
 )  # fmt: skip
-def test_each_name_means_its_own_member(table: lakescan.Table, text: str, expected: list[tuple[Any, ...]]) -> None:
+def test_names_that_differ_in_case_select_their_own_members(
+    table: lakescan.Table, text: str, expected: list[tuple[Any, ...]]
+) -> None:
     assert _rows(text.replace("FROM t", "FROM local.db.t")) == expected
     assert _rows(text, t=ROWS) == expected
 
@@ -107,7 +109,7 @@ def test_duckdb_itself_gets_no_rows_that_it_would_confuse(table: lakescan.Table,
 
 
 @given(st.lists(st.text(alphabet="aAbB_12", min_size=1, max_size=4)))
-def test_names_are_distinct_without_case_and_stay_if_they_are(names: list[str]) -> None:
+def test_names_are_made_distinct_only_if_necessary(names: list[str]) -> None:
     found = distinct_names(names)
     assert len({name.lower() for name in found}) == len(names)
     if len({name.lower() for name in names}) == len(names):

@@ -90,7 +90,7 @@ def test_files_with_nan_are_found_by_every_comparison(tmp_path: Path, kind: str)
     assert row["m"] != row["m"]
 
 
-def test_files_with_deletes_are_read_through_arrow_beside_others(tmp_path: Path) -> None:
+def test_files_with_deletes_are_read_through_arrow_next_to_others(tmp_path: Path) -> None:
     found = table(tmp_path, _ROWS, "delta")
     [path] = (tmp_path / "lake").rglob("*.parquet")
     table(tmp_path, pa.table({"id": pa.array([10, 11], pa.int64())}), "delta")

@@ -50,13 +50,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "kind", "value"), QUERIES, ids=[text for text, _, _ in QUERIES])
-def test_the_type_is_found_as_spark_finds_it(text: str, kind: str, value: Any) -> None:
+def test_types_are_inferred_as_in_spark(text: str, kind: str, value: Any) -> None:
     found = lakescan.sql(f"SELECT {text} AS c").to_arrow()
     assert (str(found.schema.field("c").type), found["c"].to_pylist()) == (kind, [value])
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_not_converted_is_refused_by_name(text: str) -> None:
+def test_unsupported_conversions_are_refused_by_name(text: str) -> None:
     with pytest.raises(lakescan.UnsupportedFeature):
         lakescan.sql(f"SELECT {text} AS c").to_arrow()
 
@@ -66,7 +66,7 @@ def test_a_cast_inside_a_list_fails_as_it_does_outside() -> None:
         lakescan.sql("SELECT CAST(array('1', 'x') AS ARRAY<INT>)").to_arrow()
 
 
-def test_null_lists_stay_null_and_rows_their_own() -> None:
+def test_null_lists_stay_null_and_rows_stay_separate() -> None:
     rows = pa.table({"id": [1, 2, 3], "l": pa.array([[1, None], None, []], pa.list_(pa.int32()))})
     made = "CAST(l AS ARRAY<STRING>) AS t, CASE WHEN id > 1 THEN array() ELSE l END AS e"
     found = lakescan.sql(f"SELECT {made} FROM rows ORDER BY id", rows=rows).to_arrow()
@@ -112,7 +112,7 @@ def test_statements_store_empty_lists_and_maps_of_any_type(tmp_path: Path, forma
 
 
 @pytest.mark.spark
-def test_spark_gives_the_same(spark: Any) -> None:
+def test_spark_returns_the_same_values(spark: Any) -> None:
     def plain(value: Any) -> Any:
         if hasattr(value, "asDict"):
             return {name: plain(each) for name, each in value.asDict().items()}

@@ -49,7 +49,7 @@ def conditions(text: str) -> list[str]:
         ("SELECT * FROM a, b WHERE NOT ((y = 1 AND z = 2) OR (y = 3 AND z = 4))", ["true", "true"]),
     ],
 )
-def test_conditions_reach_the_table_that_they_are_about(text: str, expected: list[str]) -> None:
+def test_conditions_are_pushed_to_their_table(text: str, expected: list[str]) -> None:
     assert _loose(conditions(text)) == _loose(expected)
 
 
@@ -78,9 +78,7 @@ def _loose(texts: list[str]) -> list[set[str]]:
         ("FULL JOIN b USING (x)", "WHERE x = 1 AND z = 1", ["true", "z = 1"]),
     ],
 )
-def test_outer_joins_keep_conditions_from_rows_that_they_would_turn_into_nulls(
-    join: str, where: str, expected: list[str]
-) -> None:
+def test_outer_joins_do_not_push_conditions_to_the_nullable_side(join: str, where: str, expected: list[str]) -> None:
     assert _loose(conditions(f"SELECT a.x FROM a {join} {where}")) == _loose(expected)
 
 
@@ -113,7 +111,7 @@ def test_outer_joins_keep_conditions_from_rows_that_they_would_turn_into_nulls(
         ("SELECT * FROM unknown u, a WHERE y = 1 AND a.x = 2", ["x = 2"]),
     ],
 )
-def test_conditions_go_through_queries_where_that_changes_nothing(text: str, expected: list[str]) -> None:
+def test_conditions_are_pushed_through_subqueries_if_that_is_safe(text: str, expected: list[str]) -> None:
     assert _loose(conditions(text)) == _loose(expected)
 
 
@@ -155,7 +153,7 @@ def test_columns_that_are_not_named_are_not_read(text: str, expected: list[tuple
         ("SELECT * FROM (SELECT x FROM a) LIMIT 2", None),
     ],
 )
-def test_a_limit_is_pushed_where_any_rows_will_do(text: str, expected: int | None) -> None:
+def test_a_limit_is_pushed_if_any_rows_suffice(text: str, expected: int | None) -> None:
     assert pushed(text)[0].limit == expected
 
 
@@ -194,7 +192,7 @@ def test_a_limit_is_pushed_where_any_rows_will_do(text: str, expected: int | Non
         ),
     ],
 )
-def test_joins_ask_for_values_of_the_other_side(text: str, expected: list[list[str]]) -> None:
+def test_joins_push_keys_of_the_other_side(text: str, expected: list[list[str]]) -> None:
     tree = parse_tree(text)
     found = sorted(occurrences(tree, text), key=lambda each: each.start)
     result = find_pushdowns(tree, {each: _SCHEMAS[each.names[-1]] for each in found}, {}, QuerySettings())
@@ -219,10 +217,10 @@ def test_joins_ask_for_values_of_the_other_side(text: str, expected: list[list[s
         ("SELECT 1 FROM q WHERE x = 1 AND 1 < (SELECT max(x) FROM q AS z)", "true"),
     ],
 )
-def test_a_query_of_with_that_is_read_twice_gets_what_either_reader_asks_for(text: str, expected: str) -> None:
+def test_a_with_query_read_twice_gets_the_union_of_both_needs(text: str, expected: str) -> None:
     assert conditions(f"WITH q AS (SELECT * FROM a) {text}")[0] == expected
 
 
-def test_conditions_of_readers_reach_through_queries_of_with_in_any_order() -> None:
+def test_conditions_are_pushed_through_with_queries_in_any_order() -> None:
     text = "WITH q AS (SELECT * FROM a), r AS (SELECT * FROM q WHERE y < 9) SELECT 1 FROM r JOIN r AS s ON r.x = s.y"
     assert conditions(f"{text} WHERE r.x = 1 AND s.x = 2") == ["(y < 9 and (x = 1 or x = 2))"]

@@ -12,14 +12,14 @@ import pytest
 import lakescan
 from lakescan.errors import InvalidStatement, MissingDependency, NoSuchTable
 from lakescan.statements.select.namespace import _CURRENT
-from tests.support.two_commits import saved
+from tests.support.two_commits import save_in_two_commits
 
 
 @pytest.fixture(autouse=True)
 def _shop(tmp_path: Path) -> Iterator[None]:
     """The catalog `words` with one table of three rows."""
     lakescan.catalog("words", warehouse=str(tmp_path)).create_namespace("db")
-    saved(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}), "words.db.t", format="delta")
+    save_in_two_commits(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}), "words.db.t", format="delta")
     token = _CURRENT.set(())
     yield
     _CURRENT.reset(token)
@@ -58,18 +58,18 @@ def test_a_parameter_names_the_table() -> None:
     assert rows("SELECT max(id) FROM IDENTIFIER(?) WHERE id < ?", ["words.db.t", 3]) == [(2,)]
 
 
-def test_a_table_that_is_named_by_a_text_is_narrowed_as_any_other() -> None:
+def test_a_table_named_by_a_text_is_narrowed() -> None:
     query = lakescan.sql("SELECT id FROM IDENTIFIER('words.db.t') WHERE id = 1")
     assert "words.db.t: columns id, where id = 1" in query.explain()
 
 
 @pytest.mark.parametrize("name", ["words.db.t; x", "a b", ""])
-def test_a_text_that_is_no_name_is_refused_with_its_place(name: str) -> None:
+def test_an_invalid_name_in_a_text_is_refused_with_its_position(name: str) -> None:
     with pytest.raises(InvalidStatement, match=r"is not the name of a table \(line 1, column 15\)\n.*\n {14}\^+$"):
         lakescan.sql("SELECT * FROM IDENTIFIER(:n)", {"n": name})
 
 
-def test_an_unknown_table_is_told_with_the_nearest_name() -> None:
+def test_an_unknown_table_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(NoSuchTable, match="Did you mean 't'"):
         lakescan.sql("TABLE words.db.tt")
 

@@ -77,7 +77,7 @@ def test_tables_are_named_by_path_and_after_use_by_short_names(shop: Path) -> No
     assert rows("SELECT max(shop.db.orders.id) FROM orders WHERE db.orders.country = 'NL'") == [(3,)]
 
 
-def test_use_names_what_there_is(shop: Path) -> None:
+def test_use_needs_an_existing_namespace(shop: Path) -> None:
     with pytest.raises(NoSuchNamespace, match=r"shop has no namespace 'bd'.*'db'"):
         lakescan.sql("USE shop.bd")
     lakescan.sql("USE shop.db")
@@ -97,12 +97,12 @@ def test_a_table_without_columns_is_refused_by_name(shop: Path, format: str) -> 
         rows("SELECT id FROM shop.db.bare")
 
 
-def test_the_changelog_of_a_table_is_named_where_iceberg_has_a_metadata_table(shop: Path) -> None:
+def test_the_error_for_the_changes_metadata_table_names_table_changes(shop: Path) -> None:
     with pytest.raises(NoSuchTable, match="table_changes"):
         rows("SELECT * FROM shop.db.orders.changes")
 
 
-def test_earlier_states_branches_tags_and_metadata_tables(shop: Path) -> None:
+def test_earlier_states_branches_tags_and_metadata_tables_are_queried(shop: Path) -> None:
     lakescan.sql("USE shop.db")
     first = lakescan.table("shop.db.orders").history()["snapshot_id"][0].as_py()
     assert rows(f"SELECT count(*) FROM orders VERSION AS OF {first}") == [(4,)]
@@ -116,14 +116,14 @@ def test_earlier_states_branches_tags_and_metadata_tables(shop: Path) -> None:
     assert rows(f"SELECT count(*) FROM orders TIMESTAMP AS OF '{now:%Y-%m-%d %H:%M:%S}' WHERE id = 1") == [(3,)]
 
 
-def test_all_places_of_a_statement_see_one_state_of_a_table(shop: Path) -> None:
+def test_a_statement_sees_one_state_of_a_table(shop: Path) -> None:
     query = lakescan.sql("SELECT (SELECT count(*) FROM shop.db.orders), count(*) FROM shop.db.orders")
     lakescan.table("shop.db.orders").append(orders("FR", 10))
     assert [tuple(row.values()) for row in query.to_arrow().to_pylist()] == [(12, 12)]
     assert rows("SELECT count(*) FROM shop.db.orders") == [(16,)]
 
 
-def test_parameters_frames_and_scans(shop: Path) -> None:
+def test_parameters_frames_and_scans_are_accepted(shop: Path) -> None:
     assert rows("SELECT name FROM shop.db.customers WHERE id = :id", {"id": 1}) == [("it's",)]
     assert rows("SELECT name FROM shop.db.customers WHERE id = ? OR name = ?", [0, "it's"]) == [("Ann",), ("it's",)]
     assert rows("SELECT day FROM shop.db.orders WHERE day = ? LIMIT 1", [date(2026, 1, 2)]) == [(date(2026, 1, 2),)]
@@ -133,7 +133,7 @@ def test_parameters_frames_and_scans(shop: Path) -> None:
     assert rows("SELECT count(*) FROM fr WHERE id > 1", fr=scan) == [(2,)]
 
 
-def test_results_are_lazy_and_come_as_every_kind_of_frame(shop: Path) -> None:
+def test_results_are_lazy_and_convert_to_every_kind_of_frame(shop: Path) -> None:
     query = lakescan.sql("SELECT id FROM shop.db.customers ORDER BY id")
     assert query.schema == pa.schema({"id": pa.int64()})
     assert query.to_pandas()["id"].tolist() == query.to_polars()["id"].to_list() == [0, 1, 7]
@@ -141,7 +141,7 @@ def test_results_are_lazy_and_come_as_every_kind_of_frame(shop: Path) -> None:
     assert sum(batch.num_rows for batch in query.to_batches()) == 3
 
 
-def test_the_rows_of_a_query_of_with_that_is_read_twice_are_there_twice(shop: Path) -> None:
+def test_a_with_query_read_twice_returns_its_rows_twice(shop: Path) -> None:
     text = "WITH q AS (SELECT id FROM shop.db.customers) SELECT count(*) FROM q a, q b WHERE a.id <= b.id"
     assert rows(text) == [(6,)]
 
@@ -175,13 +175,13 @@ def test_columns_without_a_name_are_named_as_in_spark(shop: Path) -> None:
     "expression",
     ["1 / 0", "id % 0", "CAST(country AS INT)", "CAST('2026-13-01' AS DATE)", "1 / (1 / id)", "CAST('1.5' AS INT)"],
 )
-def test_what_fails_in_spark_fails(shop: Path, expression: str) -> None:
+def test_queries_that_fail_in_spark_fail(shop: Path, expression: str) -> None:
     with pytest.raises(QueryFailed):
         lakescan.sql(f"SELECT {expression} FROM shop.db.orders").to_arrow()
 
 
 @pytest.mark.parametrize("expression", ["my_function(id)", "rand()", "from_avro(country, 'x')"])
-def test_functions_in_which_the_engines_differ_are_refused_by_name(shop: Path, expression: str) -> None:
+def test_functions_that_differ_between_engines_are_refused_by_name(shop: Path, expression: str) -> None:
     with pytest.raises(UnsupportedFeature, match=rf"function {expression.split('(')[0]}\(\)"):
         lakescan.sql(f"SELECT {expression} FROM shop.db.orders").to_arrow()
 
@@ -204,7 +204,7 @@ def test_errors_show_the_place_and_the_nearest_name(shop: Path, text: str, messa
         lakescan.sql(text).to_arrow()
 
 
-def test_an_unknown_column_is_refused_with_those_that_there_are(shop: Path) -> None:
+def test_an_unknown_column_is_refused_with_the_existing_ones(shop: Path) -> None:
     with pytest.raises(InvalidStatement, match=r"'nope'.*day.*\nSELECT nope, day.*\n       \^{4}$"):
         lakescan.sql("SELECT nope, day FROM shop.db.orders").to_arrow()
 
@@ -264,7 +264,7 @@ def test_two_columns_are_compared_by_the_bounds_of_files(shop: Path) -> None:
         assert lakescan.table("shop.db.legs").scan().where(f"start {op} stop").count() == len(wanted)
 
 
-def test_errors_of_reading_are_raised_as_they_are(shop: Path) -> None:
+def test_read_errors_are_raised_unchanged(shop: Path) -> None:
     for file in (shop / "db" / "customers").glob("*.parquet"):
         file.unlink()
     with pytest.raises(lakescan.MissingFile):
@@ -280,7 +280,7 @@ def test_explain_is_a_query_with_the_plan(shop: Path) -> None:
     assert "columns id, country, where country = 'FR', limit 2" in str(plan)
 
 
-def test_columns_of_a_result_may_have_one_name(shop: Path) -> None:
+def test_result_columns_may_have_the_same_name(shop: Path) -> None:
     found = lakescan.sql(
         "SELECT a.id, b.id FROM shop.db.customers a JOIN shop.db.customers b ON a.id = b.id"
     ).to_arrow()
@@ -288,14 +288,14 @@ def test_columns_of_a_result_may_have_one_name(shop: Path) -> None:
     assert found.num_rows == 3
 
 
-def test_scans_that_users_made_keep_their_limit_and_columns(shop: Path) -> None:
+def test_given_scans_keep_their_limit_and_columns(shop: Path) -> None:
     scan = lakescan.table("shop.db.customers").scan()
     assert rows("SELECT count(*) FROM mine WHERE id > 5", mine=scan.limit(2)) == [(0,)]
     with pytest.raises(InvalidStatement, match="name"):
         lakescan.sql("SELECT name FROM mine", mine=scan.select("id")).to_arrow()
 
 
-def test_a_query_of_with_may_have_any_name(shop: Path) -> None:
+def test_a_with_query_may_have_any_name(shop: Path) -> None:
     query = "SELECT c.id, l.id AS other FROM shop.db.customers c, lakescan_table_0 l"
     text = f"WITH lakescan_table_0 AS (SELECT 99 AS id) {query}"
     assert sorted(rows(text)) == [(0, 99), (1, 99), (7, 99)]
@@ -311,7 +311,7 @@ def test_a_query_of_with_may_have_any_name(shop: Path) -> None:
         "SELECT id FROM {t} TABLESAMPLE (10 PERCENT)",
     ],
 )
-def test_statements_in_which_the_engines_differ_are_refused(shop: Path, text: str) -> None:
+def test_statements_that_differ_between_engines_are_refused(shop: Path, text: str) -> None:
     with pytest.raises(UnsupportedFeature):
         lakescan.sql(text.format(t="shop.db.customers")).to_arrow()
 
@@ -331,7 +331,7 @@ def test_sums_may_have_many_terms() -> None:
 
 
 @pytest.mark.parametrize("how", ["to_arrow", "to_polars", "to_batches", "to_reader"])
-def test_a_value_that_fails_after_the_first_rows_is_told_as_any_other(how: str) -> None:
+def test_a_value_that_fails_after_the_first_rows_is_reported(how: str) -> None:
     texts = pa.table({"text": ["1"] * 500_000 + ["x"]})
     query = lakescan.sql("SELECT CAST(text AS INT) AS number FROM texts", texts=texts)
     with pytest.raises(QueryFailed, match=r"CAST_INVALID_INPUT: the text 'x' is no INT"):
@@ -356,7 +356,7 @@ def test_statements_that_are_too_deep_are_refused_by_name(text: str) -> None:
         rows(f"SELECT {text} FROM frame", frame=pa.table({"id": [1]}))
 
 
-def test_of_a_long_line_a_message_shows_the_part_around_the_place() -> None:
+def test_a_message_shows_the_part_of_a_long_line_around_the_position() -> None:
     long = ", ".join(["id"] * 5_000)
     with pytest.raises(InvalidStatement) as raised:
         lakescan.sql(f"SELECT {long}, WHERE FROM, {long}")
@@ -365,15 +365,13 @@ def test_of_a_long_line_a_message_shows_the_part_around_the_place() -> None:
     assert shown[marks.index("^") : len(marks)] in ("WHERE", "FROM", ",")
 
 
-def test_chains_of_queries_need_not_be_understood(shop: Path) -> None:
+def test_long_chains_of_queries_are_supported(shop: Path) -> None:
     chain = ", ".join(f"c{n + 1} AS (SELECT id FROM c{n})" for n in range(300))
     text = f"WITH c0 AS (SELECT id FROM shop.db.orders WHERE country = 'FR'), {chain} SELECT count(*) FROM c300"
     assert rows(text) == [(4,)]
 
 
-def test_what_does_not_fit_in_memory_is_not_in_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spilled_data_is_not_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     frame = pa.table({"id": range(1_000_000), "text": [str(-n) for n in range(1_000_000)]})
     query = lakescan.sql("SELECT * FROM frame ORDER BY text, id", frame=frame)
@@ -406,7 +404,7 @@ def test_keys_of_a_map_are_unique_and_not_null(entries: str) -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [(" NaN", "nan"), ("INF", "inf"), ("+infinity", "inf"), ("-Inf", "-inf"), ("-Infinity ", "-inf")]
 )
-def test_texts_of_doubles_that_are_no_numbers_are_cast(text: str, value: str) -> None:
+def test_texts_such_as_nan_and_infinity_are_cast_to_doubles(text: str, value: str) -> None:
     [found] = rows(f"SELECT CAST('{text}' AS DOUBLE) AS a, try_cast('{text}' AS DOUBLE) AS b, double('{text}') AS c")
     assert list(map(str, found)) == [value] * 3
     with pytest.raises(QueryFailed, match="CAST_INVALID_INPUT: the text '-nan' is no DOUBLE"):

@@ -96,7 +96,7 @@ def test_both_ends_are_included(table: str) -> None:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_times_are_ends_too(table: str) -> None:
+def test_ranges_can_be_given_by_time(table: str) -> None:
     first, _, third = times(table)
     call = f"SELECT id FROM table_changes('{table}', :start, :end)"
     assert ids(call, {"start": third, "end": third}) == [6, 7]
@@ -108,7 +108,7 @@ def test_times_are_ends_too(table: str) -> None:
     assert ids(everything) == ids(f"SELECT id FROM table_changes('{table}', {states(table)[0]})")
 
 
-def test_tables_are_named_as_anywhere_else() -> None:
+def test_tables_are_named_as_in_other_statements() -> None:
     place = lakescan.table("feed.db.delta").location
     _, _, third = states("feed.db.delta")
     names = [
@@ -142,7 +142,7 @@ def test_tables_are_named_as_anywhere_else() -> None:
         "WHERE country = 'none'",
     ],
 )
-def test_conditions_find_the_rows_that_they_find_among_all_changes(table: str, rest: str) -> None:
+def test_conditions_select_the_same_rows_as_from_all_changes(table: str, rest: str) -> None:
     start = states(table)[0]
     everything = lakescan.sql(f"SELECT * FROM table_changes('{table}', {start})").to_arrow()
     for columns in ("*", "id", "id, _change_type", "count(*)"):
@@ -150,7 +150,7 @@ def test_conditions_find_the_rows_that_they_find_among_all_changes(table: str, r
         assert call == rows(f"SELECT {columns} FROM given {rest}", given=everything)
 
 
-def test_a_condition_on_columns_of_the_table_reaches_the_scan_and_others_do_not() -> None:
+def test_only_conditions_on_table_columns_are_pushed_to_the_scan() -> None:
     first = states("feed.db.iceberg")[0]
     text = f"SELECT id FROM table_changes('feed.db.iceberg', {first}) WHERE country = 'FR' AND _change_type = 'DELETE'"
     [(occurrence, spec)] = lakescan.sql(text)._found.scans.items()
@@ -160,7 +160,7 @@ def test_a_condition_on_columns_of_the_table_reaches_the_scan_and_others_do_not(
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_limit_counts_net_changes_behind_all_conditions(table: str) -> None:
+def test_a_limit_counts_net_changes_after_all_conditions(table: str) -> None:
     start, _, _ = states(table)
     limited = f"SELECT id FROM table_changes('{table}', {start})"
     assert len(ids(f"{limited} LIMIT 4")) == 4
@@ -207,13 +207,13 @@ def _call(arguments: str) -> str:
         (_call("'feed.db.iceberg.branch_main', 1"), InvalidOption, "takes a whole table"),
     ],
 )
-def test_wrong_arguments_are_told_with_their_place(text: str, error: type[Exception], message: str) -> None:
+def test_wrong_arguments_are_reported_with_their_position(text: str, error: type[Exception], message: str) -> None:
     frame = pa.table({"id": [1]})
     with pytest.raises(error, match=rf"(?s){message}.*\(line 1, column 15\)\n.*\n {{14}}\^+$"):
         lakescan.sql(text, {"other": 1}, rows=frame)
 
 
-def test_a_table_that_records_no_changes_is_told_with_its_place(tmp_path: Path) -> None:
+def test_a_table_without_recorded_changes_is_reported_with_its_position(tmp_path: Path) -> None:
     lakescan.save(pa.table({"id": [1]}), tmp_path / "t", format="delta")
     with pytest.raises(UnsupportedFeature, match=r"(?s)enableChangeDataFeed.*\n {14}\^+$"):
         lakescan.sql(f"SELECT * FROM table_changes('delta.`{tmp_path / 't'}`', 0)")

@@ -42,12 +42,12 @@ def _count(source: str, **frames: Any) -> int:
 
 
 @pytest.mark.parametrize("source", FIRST)
-def test_options_are_those_of_the_table_before_them(first: int, source: str) -> None:
+def test_options_apply_to_the_preceding_table(first: int, source: str) -> None:
     assert _count(source.format(id=first)) == 1
     assert _count(f"{source.format(id=first)} CROSS JOIN local.db.t AS y") == 2
 
 
-def test_options_and_time_travel_go_together_unless_both_select_a_state(first: int) -> None:
+def test_options_and_time_travel_combine_unless_both_select_a_state(first: int) -> None:
     assert _count(f"local.db.t VERSION AS OF {first} WITH ('split-size' = 1000)") == 1
     with pytest.raises(InvalidOption, match="both select what to read"):
         _count(f"local.db.t VERSION AS OF {first} WITH ('snapshot-id' = {first})")
@@ -74,7 +74,7 @@ def test_an_unknown_option_is_refused_with_the_nearest(first: int, clause: str) 
         ("DELETE FROM local.db.t /*+ OPTIONS('a'='b') */", "options are for tables that are read"),
     ],
 )
-def test_options_where_they_mean_nothing_are_refused(first: int, text: str, message: str) -> None:
+def test_options_without_effect_are_refused(first: int, text: str, message: str) -> None:
     with pytest.raises(InvalidStatement, match=message):
         lakescan.sql(text, f=pa.table({"a": [1]})).to_arrow()
 
@@ -89,9 +89,7 @@ def test_insert_takes_the_options_of_a_write(first: int) -> None:
     assert _count("local.db.t") == 4
 
 
-def test_hints_of_distribution_change_nothing_and_unknown_ones_are_logged(
-    first: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_join_hints_change_nothing_and_unknown_ones_are_logged(first: int, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "lakescan.sql"):
         found = lakescan.sql("SELECT /*+ BROADCAST(t), REPARTITION(3, id) */ count(*) AS n FROM local.db.t").to_arrow()
         assert (found["n"].to_pylist(), caplog.messages) == ([2], [])
@@ -99,7 +97,7 @@ def test_hints_of_distribution_change_nothing_and_unknown_ones_are_logged(
     assert caplog.messages == ["Unrecognized hint: FOO(t)"]
 
 
-def test_texts_and_comments_are_no_hints(first: int) -> None:
+def test_texts_and_comments_are_not_hints(first: int) -> None:
     text = "SELECT '/*+ OPTIONS(1) */' AS s FROM local.db.t -- /*+ OPTIONS('a'='b') */"
     assert lakescan.sql(text).to_arrow()["s"].to_pylist() == ["/*+ OPTIONS(1) */"] * 2
     assert options_behind("t /* WITH (a = 1) */", 1) is None

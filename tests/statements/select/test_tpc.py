@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 import lakescan
-from tests.support.tpc import QUERIES, assert_same, data, rows_unless_refused, tables, using
+from tests.support.tpc import QUERIES, assert_same, benchmark_data, make_tables, rows_unless_refused, using_namespace
 
 pytestmark = pytest.mark.slow
 # The queries that are refused in process. The set only shrinks.
@@ -45,29 +45,27 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def query(warehouse: Path, name: str, number: int, format_name: str) -> lakescan.Query:
-    with using(tables(warehouse, name, format_name)):
-        return lakescan.sql(data(name).queries[number])
+    with using_namespace(make_tables(warehouse, name, format_name)):
+        return lakescan.sql(benchmark_data(name).queries[number])
 
 
 @pytest.mark.parametrize("format_name", ["iceberg", "delta"])
 @pytest.mark.parametrize(("name", "number"), QUERIES)
-def test_rows_are_those_of_duckdb_over_parquet(warehouse: Path, name: str, number: int, format_name: str) -> None:
+def test_rows_equal_those_of_duckdb_over_parquet(warehouse: Path, name: str, number: int, format_name: str) -> None:
     found = rows_unless_refused(query(warehouse, name, number, format_name), (name, number) in REFUSED)
     with duckdb.connect() as connection:
-        for table, file in data(name).tables.items():
+        for table, file in benchmark_data(name).tables.items():
             connection.execute(f"CREATE VIEW {table} AS SELECT * FROM '{file}'")
-        expected = connection.execute(data(name).texts[number]).fetchall()
+        expected = connection.execute(benchmark_data(name).texts[number]).fetchall()
     # The engines order nulls differently, and averages of decimals are doubles in DuckDB.
     assert_same(found, expected, (), tolerance=1e-5)
 
 
 @pytest.mark.parametrize("format_name", ["iceberg", "delta"])
 @pytest.mark.parametrize("number", BY_HAND)
-def test_no_more_files_are_planned_than_by_a_scan_that_is_written_by_hand(
-    warehouse: Path, number: int, format_name: str
-) -> None:
+def test_no_more_files_are_planned_than_by_a_handwritten_scan(warehouse: Path, number: int, format_name: str) -> None:
     found = query(warehouse, "tpch", number, format_name)._found
-    namespace = tables(warehouse, "tpch", format_name)
+    namespace = make_tables(warehouse, "tpch", format_name)
     for each, spec in found.scans.items():
         condition = BY_HAND[number].get(each.names[-1])
         if condition is not None:

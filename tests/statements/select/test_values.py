@@ -32,7 +32,7 @@ def _values(text: str, rows: pa.Table = ROWS) -> list[Any]:
         ("id = ' 2 '", [2]),
     ],
 )
-def test_a_text_beside_a_value_is_read_as_a_value_of_its_type(condition: str, ids: list[int]) -> None:
+def test_a_text_compared_with_a_value_is_cast_to_its_type(condition: str, ids: list[int]) -> None:
     assert _values(f"SELECT id FROM t WHERE {condition} ORDER BY id") == ids
 
 
@@ -66,7 +66,7 @@ def test_texts_with_zones_are_written_as_instants(tmp_path: Path) -> None:
         ("s ILIKE 'A%'", ["abc", "ABC", "b", "É"], [True, True, False, False]),
     ],
 )
-def test_an_odd_value_does_not_fail_the_other_rows(expression: str, texts: list[Any], values: list[Any]) -> None:
+def test_an_invalid_value_does_not_fail_the_other_rows(expression: str, texts: list[Any], values: list[Any]) -> None:
     rows = pa.table({"s": pa.array(texts, pa.string())})
     assert repr(_values(f"SELECT {expression} FROM t", rows)) == repr(values)
 
@@ -86,11 +86,11 @@ def test_a_cast_that_fails_names_the_value() -> None:
         ("RANGE BETWEEN INTERVAL 1 MONTH PRECEDING AND CURRENT ROW", [1, 3, 6]),
     ],
 )
-def test_frames_of_intervals_hold_the_rows_within_them(frame: str, sums: list[int]) -> None:
+def test_interval_window_frames_contain_the_rows_within_them(frame: str, sums: list[int]) -> None:
     assert sorted(_values(f"SELECT sum(id) OVER (ORDER BY ts {frame}) FROM t")) == sorted(sums)
 
 
-def test_functions_of_functions_see_the_row_around_them() -> None:
+def test_lambda_functions_can_use_columns_of_the_row() -> None:
     assert _values("SELECT transform(l, x -> x * id) FROM t ORDER BY id") == [[1, 2], None, []]
     assert _values("SELECT aggregate(l, id, (total, x) -> total + CAST(x AS INT)) FROM t ORDER BY id") == [4, None, 3]
     assert _values("SELECT filter(l, id -> id > 1) FROM t ORDER BY ts") == [[2], None, []]

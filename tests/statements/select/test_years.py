@@ -13,7 +13,7 @@ from tests.statements.select.recorded import FAR_YEARS, in_order, recorded
 
 
 @pytest.mark.parametrize(("text", "expected"), recorded("years"))
-def test_the_rows_are_sparks(text: str, expected: list[Any]) -> None:
+def test_far_years_return_the_rows_of_spark(text: str, expected: list[Any]) -> None:
     found = lakescan.sql(text, **FAR_YEARS).to_arrow()
     assert in_order(zip(*(column.to_pylist() for column in found.columns), strict=True)) == in_order(expected)
 

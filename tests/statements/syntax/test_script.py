@@ -32,7 +32,7 @@ def test_a_script_is_its_statements_in_order(statements: list[str], separator: s
 
 
 @pytest.mark.parametrize("text", ["", " \n", ";;", "-- only; a comment", "/* only; */ ; -- comments"])
-def test_parts_without_a_word_are_no_statements(text: str) -> None:
+def test_empty_parts_are_not_statements(text: str) -> None:
     assert split_statements(text) == []
 
 
@@ -42,7 +42,7 @@ def test_a_statement_has_the_line_of_its_first_word() -> None:
 
 
 @pytest.mark.parametrize("rest", ["'a; b", '"a; b', "`a; b", "/* a; b", "$x$ a; b", "r'a; b"])
-def test_what_is_not_closed_goes_on_to_the_end(rest: str) -> None:
+def test_an_unclosed_quote_or_comment_extends_to_the_end(rest: str) -> None:
     first, last = split_statements(f"SELECT 1; SELECT {rest}")
     assert (first.text, last.text, last.is_ended) == ("SELECT 1", f"SELECT {rest}", False)
 

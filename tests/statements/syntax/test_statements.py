@@ -51,13 +51,13 @@ def test_each_action_of_alter_table_reads_its_example(form: Any) -> None:
     [each for each in (*FORMS, *ACTIONS) if " AS SELECT" not in each.example],  # the rest of these is the query's
     ids=lambda form: form.keywords,
 )
-def test_an_example_with_a_word_too_many_is_refused(form: Any) -> None:
+def test_an_example_with_an_extra_word_is_refused(form: Any) -> None:
     text = f"{form.example} , )"
     with pytest.raises(lakescan.InvalidStatement):
         parse_statement(f"ALTER TABLE t {text}" if form in ACTIONS else text)
 
 
-def test_the_founding_statement() -> None:
+def test_a_flink_create_table_with_a_primary_key_is_parsed() -> None:
     found = parse_statement(
         "CREATE TABLE IF NOT EXISTS cat.db.sink6 (order_id INTEGER COMMENT 'unique id', order_date DATE, order_time "
         "TIMESTAMP(3), quantity INT, product_id INT, purchaser STRING, PRIMARY KEY (order_id) NOT ENFORCED) "
@@ -83,14 +83,14 @@ def test_clauses_of_create_table_come_in_any_order() -> None:
     assert found.order == SetOrder((SortTerm(Term("id"), True, False),), "none")
 
 
-def test_columns_with_types_in_partitioned_by_are_new_ones() -> None:
+def test_columns_with_types_in_partitioned_by_are_new_columns() -> None:
     found = parse_statement("CREATE TABLE t (id BIGINT) PARTITIONED BY (day DATE, hour INT)")
     assert isinstance(found, CreateTable)
     assert [each.name for each in found.columns.columns] == ["id", "day", "hour"]
     assert found.partition_by == (Term("day"), Term("hour"))
 
 
-def test_several_columns_are_added_with_their_places() -> None:
+def test_several_columns_are_added_with_their_positions() -> None:
     assert changes("ADD COLUMNS (a INT FIRST, p.b STRING COMMENT 'x' AFTER c)") == (
         AddColumn((), t.Field(0, "a", t.INT), None, FIRST),
         AddColumn(("p",), t.Field(0, "b", t.STRING, doc="x"), None, ColumnPosition("c")),
@@ -117,13 +117,13 @@ def test_several_columns_are_changed() -> None:
         ("WRITE UNORDERED", "none", 0),
     ],
 )
-def test_how_rows_are_distributed_follows_from_the_words(action: str, distribution: str, terms: int) -> None:
+def test_the_distribution_mode_follows_from_the_keywords(action: str, distribution: str, terms: int) -> None:
     [change] = changes(action)
     assert isinstance(change, SetOrder)
     assert (change.distribution, len(change.terms or ())) == (distribution, terms)
 
 
-def test_retention_of_a_branch() -> None:
+def test_the_retention_of_a_branch_is_parsed() -> None:
     found = parse_statement(
         "ALTER TABLE t CREATE OR REPLACE BRANCH `a-b` AS OF VERSION 5 RETAIN 7 DAYS WITH SNAPSHOT RETENTION 3 "
         "SNAPSHOTS 2 HOURS"
@@ -134,7 +134,7 @@ def test_retention_of_a_branch() -> None:
     assert (found.max_ref_age_ms, found.min_snapshots_to_keep, found.max_snapshot_age_ms) == (7 * day, 3, day // 12)
 
 
-def test_values_of_a_procedure() -> None:
+def test_procedure_arguments_are_parsed() -> None:
     found = parse_statement(
         "CALL lake.system.f('shop.t', -3, ts => TIMESTAMP '2026-01-31 00:00:00', o => map('a', 'b'), x => array(1, 2), "
         "p => :p, q => true)",
@@ -147,7 +147,7 @@ def test_values_of_a_procedure() -> None:
     )
 
 
-def test_commands_of_delta() -> None:
+def test_commands_of_delta_are_parsed() -> None:
     optimize = parse_statement("OPTIMIZE '/lake/t' WHERE day = 'x' ZORDER BY a, b.c")
     assert isinstance(optimize, Optimize)
     assert (optimize.table.parts, str(optimize.where), optimize.zorder_by) == (
@@ -175,7 +175,7 @@ def test_commands_of_delta() -> None:
         ("SHOW COLUMNS IN t IN lake.shop", ShowKind.COLUMNS),
     ],
 )
-def test_what_is_shown(text: str, what: ShowKind) -> None:
+def test_show_statements_are_parsed(text: str, what: ShowKind) -> None:
     found = parse_statement(text)
     assert isinstance(found, Show)
     assert found.what is what
@@ -199,12 +199,12 @@ def test_what_is_shown(text: str, what: ShowKind) -> None:
         ("DROP TABLE", "expected the name of a table, and the text ends"),
     ],
 )
-def test_what_is_wrong_is_underlined(text: str, message: str) -> None:
+def test_errors_are_underlined(text: str, message: str) -> None:
     with pytest.raises(lakescan.InvalidStatement, match=message) as raised:
         parse_statement(text)
     assert "^" in str(raised.value)
 
 
 @pytest.mark.parametrize("text", ["SELECT 1", "ANALYZE TABLE t COMPUTE STATISTICS", "create", ""])
-def test_other_statements_are_not_read(text: str) -> None:
+def test_other_statements_are_not_parsed(text: str) -> None:
     assert parse_statement(text) is None

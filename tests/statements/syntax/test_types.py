@@ -42,7 +42,7 @@ from lakescan.statements.syntax.types import parse_type, type_text
         ("VARBINARY(16)", t.BINARY),
     ],
 )
-def test_a_type_by_its_name(text: str, kind: t.Type) -> None:
+def test_a_type_is_parsed_by_its_name(text: str, kind: t.Type) -> None:
     assert parse_type(text) == kind
 
 
@@ -68,12 +68,12 @@ def test_nested_types_keep_names_comments_and_required_members() -> None:
         ("MAP<STRING NOT NULL, INT NOT NULL>", "MAP<STRING, INT NOT NULL>"),
     ],
 )
-def test_types_of_flink_mean_what_icebergs_connector_makes_of_them(text: str, same: str) -> None:
+def test_flink_types_are_mapped_as_by_icebergs_connector(text: str, same: str) -> None:
     assert parse_type(text) == parse_type(same)
 
 
 @pytest.mark.parametrize("text", ["RAW('a', 'b')", "NULL", "DESCRIPTOR", "STRUCTURED<'c', x INT>", "INTERVAL DAY"])
-def test_types_of_flink_that_tables_do_not_have_are_refused_by_name(text: str) -> None:
+def test_unsupported_flink_types_are_refused_by_name(text: str) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match=rf"a column of (an )?(type )?(?i:{text.split('(')[0][:4]})"):
         parse_type(text)
 
@@ -91,7 +91,7 @@ def test_types_of_flink_that_tables_do_not_have_are_refused_by_name(text: str) -
         ("INT INT", "expected the end of the statement, not 'INT'"),
     ],
 )
-def test_what_is_no_type_says_why(text: str, message: str) -> None:
+def test_an_invalid_type_is_refused_with_the_reason(text: str, message: str) -> None:
     with pytest.raises(lakescan.InvalidStatement, match=message):
         parse_type(text)
 
@@ -120,11 +120,11 @@ def _nested(inner: st.SearchStrategy[t.Type]) -> st.SearchStrategy[t.Type]:
 
 
 @given(st.recursive(st.sampled_from(_LEAVES), _nested, max_leaves=5))
-def test_the_text_of_a_type_is_read_as_the_type(kind: t.Type) -> None:
+def test_the_text_of_a_type_parses_to_the_type(kind: t.Type) -> None:
     assert parse_type(type_text(kind)) == kind
 
 
-def test_columns_with_all_their_clauses() -> None:
+def test_columns_are_parsed_with_all_clauses() -> None:
     found = parse_columns(
         "id BIGINT COMMENT 'unique', day DATE NOT NULL DEFAULT DATE '2026-01-31', n INT DEFAULT -1 COMMENT 'n', "
         "note STRING NULL, PRIMARY KEY (id, day) NOT ENFORCED"
@@ -150,6 +150,6 @@ def test_columns_with_all_their_clauses() -> None:
         ("id INT DEFAULT current_date()", lakescan.InvalidOption, "is not a literal"),
     ],
 )
-def test_columns_that_cannot_be_made_say_why(text: str, error: type[Exception], message: str) -> None:
+def test_invalid_columns_are_refused_with_the_reason(text: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         parse_columns(text)

@@ -64,7 +64,9 @@ def test_files_are_rewritten_by_a_procedure(orders: lakescan.Table) -> None:
         ("CALL lake.system.migrate('shop.orders')", lakescan.UnsupportedFeature, "migrate"),
     ],
 )
-def test_calls_that_cannot_be_made_say_why(orders, statement: str, error: type[Exception], message: str) -> None:
+def test_invalid_calls_are_refused_with_the_reason(
+    orders, statement: str, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         lakescan.sql(statement)
 
@@ -78,7 +80,7 @@ def test_optimize_compacts_and_sorts_along_a_curve(events: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["OPTIMIZE {} WHERE {}", "REORG TABLE {} WHERE {} APPLY (PURGE)"])
-def test_commands_of_delta_take_filters_on_partitions_alone(tmp_path: Path, command: str) -> None:
+def test_commands_of_delta_accept_only_partition_filters(tmp_path: Path, command: str) -> None:
     name = f"delta.`{tmp_path}/parts`"
     lakescan.sql(f"CREATE TABLE {name} (id BIGINT, Part STRING) PARTITIONED BY (Part)")
     for number in range(2):
@@ -91,7 +93,7 @@ def test_commands_of_delta_take_filters_on_partitions_alone(tmp_path: Path, comm
     assert lakescan.table(f"{tmp_path}/parts").compact(where="id >= 0").removed_files > 0
 
 
-def test_commands_of_delta_take_no_filter_without_partitions(events: str) -> None:
+def test_commands_of_delta_refuse_filters_without_partitions(events: str) -> None:
     with pytest.raises(lakescan.InvalidStatement, match=r"'id', .* Partition columns: none"):
         lakescan.sql(f"OPTIMIZE delta.`{events}` WHERE id = 1")
     lakescan.sql(f"ALTER TABLE delta.`{events}` CLUSTER BY (k)")
@@ -99,7 +101,7 @@ def test_commands_of_delta_take_no_filter_without_partitions(events: str) -> Non
         lakescan.sql(f"OPTIMIZE delta.`{events}` WHERE k = 'a'")
 
 
-def test_optimize_of_iceberg_takes_any_filter(orders: lakescan.Table) -> None:
+def test_optimize_of_iceberg_accepts_any_filter(orders: lakescan.Table) -> None:
     [found] = rows("OPTIMIZE lake.shop.orders WHERE id < 2")
     assert found["metrics"]["numFilesRemoved"] == 2
 
@@ -120,7 +122,7 @@ def test_reorg_writes_files_without_their_deleted_rows(events: str) -> None:
     assert lakescan.table(events).count() == 5
 
 
-def test_restore_brings_an_earlier_version_back(events: str) -> None:
+def test_restore_restores_an_earlier_version(events: str) -> None:
     [found] = rows(f"RESTORE TABLE delta.`{events}` TO VERSION AS OF 1")
     assert (found["num_of_files_after_restore"], found["num_removed_files"]) == (1, 2)
     assert lakescan.table(events).count() == 2
@@ -133,7 +135,7 @@ def test_vacuum_lists_what_it_would_remove(events: str) -> None:
         lakescan.sql(f"VACUUM delta.`{events}` RETAIN 0 HOURS")
 
 
-def test_vacuum_takes_files_of_the_log_or_of_an_inventory(events: str) -> None:
+def test_vacuum_can_use_the_log_or_an_inventory(events: str) -> None:
     assert rows(f"VACUUM delta.`{events}` LITE DRY RUN") == []
     old = {"path": [f"{events}/old.parquet"], "length": [4], "isDir": [False], "modificationTime": [0]}
     Path(f"{events}/old.parquet").write_bytes(b"PAR1")

@@ -103,7 +103,7 @@ def test_a_table_of_a_query_is_clustered(lake: lakescan.Catalog) -> None:
         ("a TIMESTAMP DEFAULT current_timestamp()", "", "is not a literal"),
     ],
 )
-def test_iceberg_refuses_by_name_what_it_does_not_have(lake, columns: str, clauses: str, said: str) -> None:
+def test_iceberg_refuses_unsupported_clauses_by_name(lake, columns: str, clauses: str, said: str) -> None:
     with pytest.raises((lakescan.UnsupportedFeature, lakescan.InvalidOption), match=said):
         lakescan.sql(f"CREATE TABLE lake.shop.t ({columns}) {clauses}")
     assert lakescan.sql("CREATE TABLE lake.shop.t (a VARCHAR(3))").schema.field("a").type == pa.string()
@@ -120,7 +120,7 @@ def test_iceberg_refuses_by_name_what_it_does_not_have(lake, columns: str, claus
         ("a INT, CONSTRAINT c CHECK (missing > 1)", "missing"),
     ],
 )
-def test_delta_refuses_what_its_writers_could_not_obey(lake: lakescan.Catalog, columns: str, said: str) -> None:
+def test_delta_refuses_rules_that_writers_could_not_obey(lake: lakescan.Catalog, columns: str, said: str) -> None:
     with pytest.raises(lakescan.LakescanError, match=said):
         lakescan.sql(f"CREATE TABLE lake.shop.t ({columns}) USING delta")
     assert not lake.table_exists("shop.t")
@@ -155,7 +155,7 @@ def test_an_iceberg_table_is_made_like_another(lake: lakescan.Catalog) -> None:
     assert made.to_arrow()["n"].to_pylist() == [3]
 
 
-def test_a_table_is_made_like_one_of_the_other_format_where_that_has_it_all(lake: lakescan.Catalog) -> None:
+def test_a_table_is_made_like_one_of_the_other_format_if_it_supports_everything(lake: lakescan.Catalog) -> None:
     lakescan.sql("CREATE TABLE lake.shop.t (id BIGINT NOT NULL, day DATE) USING delta PARTITIONED BY (day)")
     made = lakescan.sql("CREATE TABLE lake.shop.u LIKE lake.shop.t USING iceberg")
     assert (made.format, made.partitioning, made.schema.names) == ("iceberg", "day", ["id", "day"])

@@ -27,7 +27,7 @@ def table(local: lakescan.Catalog) -> lakescan.Table:
     return local.create_table("db.t", columns)
 
 
-def test_texts_of_definitions_are_taken_as_they_are(local: lakescan.Catalog) -> None:
+def test_texts_in_definitions_are_used_unchanged(local: lakescan.Catalog) -> None:
     lakescan.sql(
         "CREATE TABLE IDENTIFIER(:t) (id BIGINT COMMENT :c) COMMENT :c TBLPROPERTIES ('a' = :c, :k = :n, 'b' = :b)",
         {"t": "local.db.new", "c": HOSTILE, "k": "k'", "n": 7, "b": True},
@@ -40,7 +40,7 @@ def test_texts_of_definitions_are_taken_as_they_are(local: lakescan.Catalog) -> 
     assert (local.load_table("db.new").comment, local.load_table("db.new").properties["a"]) == (None, "it's")
 
 
-def test_names_are_parameters_in_identifier_alone(local: lakescan.Catalog, table: lakescan.Table) -> None:
+def test_names_can_be_parameters_only_in_identifier(local: lakescan.Catalog, table: lakescan.Table) -> None:
     lakescan.sql("ALTER TABLE IDENTIFIER(:t) ADD COLUMN IDENTIFIER(:c) INT", {"t": "local.db.t", "c": "new"})
     lakescan.sql("CREATE NAMESPACE IDENTIFIER(:n) COMMENT :c", {"n": "local.other", "c": HOSTILE})
     assert lakescan.sql("SHOW TABLES IN IDENTIFIER(?) LIKE ?", ["local.db", "t*"]).to_arrow()[
@@ -60,7 +60,7 @@ def test_names_are_parameters_in_identifier_alone(local: lakescan.Catalog, table
     assert local.list_tables("db") == ["db.t"]
 
 
-def test_states_are_parameters(table: lakescan.Table) -> None:
+def test_states_can_be_parameters(table: lakescan.Table) -> None:
     for number in (1, 2):
         lakescan.sql("INSERT INTO local.db.t (id) VALUES (?)", [number])
     table.refresh()
@@ -108,7 +108,7 @@ def test_values_of_every_type_are_written_and_found(table: lakescan.Table, by_pl
     assert [(row["l"], row["s"]) for row in now()] == [([9], None)]
 
 
-def test_values_that_are_no_literals_of_their_place_are_refused(table: lakescan.Table) -> None:
+def test_values_that_are_invalid_literals_are_refused(table: lakescan.Table) -> None:
     for text, value, message in (
         ("COMMENT ON TABLE local.db.t IS :v", 5, "expected the comment.*:v is 5"),
         ("ALTER TABLE local.db.t SET TBLPROPERTIES ('a' = :v)", None, ":v is None"),
@@ -140,7 +140,7 @@ def test_use_takes_a_name_by_identifier(local: lakescan.Catalog, table: lakescan
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_defaults_are_parameters(local: lakescan.Catalog, format: str) -> None:
+def test_defaults_can_be_parameters(local: lakescan.Catalog, format: str) -> None:
     version = "TBLPROPERTIES ('format-version' = '3')" if format == "iceberg" else ""
     lakescan.sql(
         f"CREATE TABLE local.db.new (id INT, n INT DEFAULT :n, s STRING DEFAULT :s) USING {format} {version}",
@@ -155,7 +155,7 @@ def test_defaults_are_parameters(local: lakescan.Catalog, format: str) -> None:
         lakescan.sql("ALTER TABLE local.db.new ALTER COLUMN n SET DEFAULT :n")
 
 
-def test_numbers_of_transforms_are_parameters(local: lakescan.Catalog) -> None:
+def test_transform_arguments_can_be_parameters(local: lakescan.Catalog) -> None:
     lakescan.sql("CREATE TABLE local.db.new (id INT, s STRING) PARTITIONED BY (bucket(:n, id))", {"n": 4})
     lakescan.sql("ALTER TABLE local.db.new ADD PARTITION FIELD truncate(?, s)", [3])
     lakescan.sql("ALTER TABLE local.db.new WRITE ORDERED BY bucket(:n, id) DESC", {"n": 8})

@@ -60,14 +60,14 @@ def test_change_has_the_forms_of_spark_and_of_hive(lake: lakescan.Catalog) -> No
         ("SELEC * FROM lake.shop.orders", " Did you mean SELECT?"),
     ],
 )
-def test_an_unknown_statement_names_the_one_that_is_spelled_alike(text: str, meant: str) -> None:
+def test_an_unknown_statement_is_refused_with_the_nearest(text: str, meant: str) -> None:
     with pytest.raises(UnsupportedFeature) as error:
         lakescan.sql(text)
     assert str(error.value).endswith(f"docs/sql.md lists the statements that run.{meant}")
 
 
 @pytest.mark.parametrize("text", ["", "-- nothing", " ; "])
-def test_a_text_without_a_statement_says_so(text: str) -> None:
+def test_an_empty_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidStatement, match="a text without a statement"):
         lakescan.sql(text)
 
@@ -79,7 +79,7 @@ def test_comments_may_follow_the_semicolon(text: str) -> None:
     assert lakescan.sql(text).to_arrow().to_pylist() == [{"a": ";"}]
 
 
-def test_what_is_there_already_is_not_said_to_be_added(orders: lakescan.Table) -> None:
+def test_adding_an_existing_column_is_refused(orders: lakescan.Table) -> None:
     added = lakescan.sql("ALTER TABLE lake.shop.orders ADD COLUMN IF NOT EXISTS note STRING")
     assert str(added) == "1 change: added column note string, unless it was there"
     assert str(orders.refresh().alter().drop_column("zz", if_exists=True).commit()) == (

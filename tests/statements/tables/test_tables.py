@@ -34,7 +34,7 @@ def rows(text: str, **arguments: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_founding_statement(lake: lakescan.Catalog) -> None:
+def test_a_flink_create_table_with_a_primary_key_makes_a_table(lake: lakescan.Catalog) -> None:
     text = (
         "CREATE TABLE IF NOT EXISTS lake.shop.sink6 (order_id INTEGER COMMENT 'unique id', order_date DATE, order_time "
         "TIMESTAMP(3), quantity INT, product_id INT, purchaser STRING, PRIMARY KEY (order_id) NOT ENFORCED) "
@@ -62,7 +62,7 @@ def test_precision_that_a_table_cannot_keep_is_refused(lake: lakescan.Catalog) -
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_a_table_is_made_of_a_query(lake: lakescan.Catalog, format: str) -> None:
+def test_a_table_is_created_from_a_query(lake: lakescan.Catalog, format: str) -> None:
     lakescan.sql(f"CREATE TABLE lake.shop.q USING {format} AS SELECT 1 AS id, 'a' AS word UNION ALL SELECT 2, 'b'")
     assert sorted(row["id"] for row in rows("SELECT * FROM lake.shop.q")) == [1, 2]
     lakescan.sql(f"CREATE OR REPLACE TABLE lake.shop.q USING {format} AS SELECT id FROM lake.shop.q WHERE id > 1")
@@ -72,7 +72,7 @@ def test_a_table_is_made_of_a_query(lake: lakescan.Catalog, format: str) -> None
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_if_not_exists_keeps_a_table_that_another_makes_meanwhile(lake: lakescan.Catalog, format: str) -> None:
+def test_if_not_exists_keeps_a_concurrently_created_table(lake: lakescan.Catalog, format: str) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         lakescan.sql(f"CREATE TABLE lake.shop.t USING {format} AS SELECT 7 AS theirs")
         yield pa.record_batch({"id": [1]})
@@ -82,7 +82,7 @@ def test_if_not_exists_keeps_a_table_that_another_makes_meanwhile(lake: lakescan
     assert found.to_arrow().to_pylist() == [{"theirs": 7}]
 
 
-def test_replace_needs_a_table_that_is_there(lake: lakescan.Catalog) -> None:
+def test_replace_needs_an_existing_table(lake: lakescan.Catalog) -> None:
     with pytest.raises(lakescan.NoSuchTable, match="CREATE OR REPLACE TABLE creates it"):
         lakescan.sql("REPLACE TABLE lake.shop.t (id INT)")
 
@@ -100,7 +100,7 @@ def test_short_names_mean_the_namespace_of_use(lake: lakescan.Catalog) -> None:
     copy_context().run(statements)  # other tests must not see the namespace set by USE
 
 
-def test_short_names_need_a_namespace_where_use_named_a_catalog_alone(lake: lakescan.Catalog) -> None:
+def test_short_names_need_a_namespace_after_use_of_a_catalog(lake: lakescan.Catalog) -> None:
     def statements() -> None:
         lakescan.sql("USE lake")
         with pytest.raises(lakescan.InvalidStatement, match="needs a namespace, and USE set only the catalog 'lake'"):
@@ -193,7 +193,7 @@ def test_namespaces_are_made_described_and_dropped(lake: lakescan.Catalog) -> No
         ("ALTER TABLE lake.shop.t RENAME TO elsewhere.u", lakescan.NoSuchNamespace, "has no namespace 'elsewhere'"),
     ],
 )
-def test_names_that_are_not_there_say_so(lake, statement: str, error: type[Exception], message: str) -> None:
+def test_unknown_names_are_refused(lake, statement: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         lakescan.sql(statement)
 
@@ -233,13 +233,13 @@ def test_the_key_of_a_table_is_shown_wherever_the_table_is_described(lake: lakes
         ("a INT) LIKE lake.shop.u (INCLUDING ALL", "LIKE after the columns"),
     ],
 )
-def test_clauses_of_flink_that_tables_do_not_have_are_refused_by_name(lake, columns: str, named: str) -> None:
+def test_unsupported_flink_clauses_are_refused_by_name(lake, columns: str, named: str) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match=named):
         lakescan.sql(f"CREATE TABLE lake.shop.t ({columns})")
     assert lake.list_tables("shop") == []
 
 
-def test_words_of_refused_clauses_are_names_of_columns(lake: lakescan.Catalog) -> None:
+def test_keywords_of_refused_clauses_can_be_column_names(lake: lakescan.Catalog) -> None:
     names = ["unique", "watermark", "constraint", "check", "period", "index", "row", "metadata"]
     made = lakescan.sql(f"CREATE TABLE lake.shop.t ({', '.join(f'{name} INT' for name in names)})")
     assert made.schema.names == names
@@ -322,7 +322,7 @@ def test_partitions_by_columns_of_any_names_are_shown_repeated_and_written_to(
         assert each.schema.names == before.schema.names
 
 
-def test_a_table_without_columns_is_shown_as_it_was_made(lake: lakescan.Catalog) -> None:
+def test_a_table_without_columns_is_shown_as_created(lake: lakescan.Catalog) -> None:
     lakescan.sql("CREATE TABLE lake.shop.t")
     [made] = rows("SHOW CREATE TABLE lake.shop.t")
     lakescan.sql("DROP TABLE lake.shop.t")
@@ -338,7 +338,7 @@ def test_a_partition_field_that_version_1_keeps_as_void_is_not_shown(lake: lakes
     assert "PARTITIONED BY" not in made["createtab_stmt"]
 
 
-def test_a_catalog_is_made_known_by_its_properties(tmp_path: Path) -> None:
+def test_a_catalog_is_registered_by_its_properties(tmp_path: Path) -> None:
     lakescan.sql(f"CREATE CATALOG made_by_sql WITH ('warehouse' = '{tmp_path}/w')")
     lakescan.sql("CREATE NAMESPACE made_by_sql.shop")
     assert rows("SHOW NAMESPACES IN made_by_sql") == [{"namespace": "shop"}]
@@ -363,7 +363,7 @@ def test_partitions_are_shown_by_their_values(lake: lakescan.Catalog, format: st
 
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
-def test_partitions_are_found_by_the_new_name_of_their_column(lake: lakescan.Catalog, format: str) -> None:
+def test_partitions_are_selected_by_the_new_name_of_their_column(lake: lakescan.Catalog, format: str) -> None:
     """Also by the name of the partition field, which Iceberg keeps."""
     mapped = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')" if format == "delta" else ""
     lakescan.sql(f"CREATE TABLE lake.shop.t (id INT, old STRING) USING {format} PARTITIONED BY (old) {mapped}")
@@ -387,7 +387,7 @@ def test_external_tables_have_a_location(lake: lakescan.Catalog, tmp_path: Path)
         lakescan.sql("CREATE EXTERNAL TABLE lake.shop.u (id INT)")
 
 
-def test_cascade_drops_the_tables_of_its_namespace_alone(lake: lakescan.Catalog) -> None:
+def test_cascade_drops_only_the_tables_of_its_namespace(lake: lakescan.Catalog) -> None:
     """A table named `a.b` is not the table b of the namespace a."""
     lake.create_namespace("shop.a")
     for name in ("shop.a.b", "shop.`a.b`", "shop.`x y`"):
@@ -413,7 +413,7 @@ def test_a_table_is_renamed_into_a_namespace_of_any_name(lake: lakescan.Catalog)
 
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
 @pytest.mark.parametrize("name", ["tag_x", "branch_x", "branch_main", "snapshots", "history"])
-def test_a_table_that_exists_comes_before_a_branch_a_tag_and_a_metadata_table(
+def test_an_existing_table_takes_precedence_over_a_branch_tag_or_metadata_table(
     lake: lakescan.Catalog, format: str, name: str
 ) -> None:
     def statements() -> None:
@@ -433,7 +433,7 @@ def test_a_table_that_exists_comes_before_a_branch_a_tag_and_a_metadata_table(
     copy_context().run(statements)
 
 
-def test_a_tag_and_a_branch_of_a_table_are_found_where_no_table_has_the_name(lake: lakescan.Catalog) -> None:
+def test_a_tag_or_branch_is_found_if_no_table_has_the_name(lake: lakescan.Catalog) -> None:
     lakescan.sql("CREATE TABLE lake.shop.tag_x (id INT)")
     lakescan.sql("INSERT INTO lake.shop.tag_x VALUES (1)")
     for text in ("CREATE BRANCH b", "CREATE TAG t"):

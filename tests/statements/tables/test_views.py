@@ -48,7 +48,7 @@ def test_a_view_has_names_comments_and_properties(lake: lakescan.Catalog) -> Non
     assert details["View Query Output Columns"] == "[id, price]"
 
 
-def test_the_statement_of_a_view_makes_it_again(lake: lakescan.Catalog) -> None:
+def test_show_create_of_a_view_recreates_it(lake: lakescan.Catalog) -> None:
     lakescan.sql("CREATE VIEW lake.shop.v (`a b` COMMENT 'it''s') COMMENT 'c' AS SELECT id FROM lake.shop.orders")
     [(text,)] = rows("SHOW CREATE TABLE lake.shop.v")
     before = lake.load_view("shop.v")
@@ -58,7 +58,7 @@ def test_the_statement_of_a_view_makes_it_again(lake: lakescan.Catalog) -> None:
     assert (after.query, after.schema, after.comment) == (before.query, before.schema, before.comment)
 
 
-def test_short_names_in_a_view_are_those_of_use_when_it_was_made(lake: lakescan.Catalog) -> None:
+def test_short_names_in_a_view_resolve_in_the_namespace_of_its_creation(lake: lakescan.Catalog) -> None:
     lakescan.sql("USE lake.shop")
     lakescan.sql("CREATE VIEW lake.other.v AS SELECT count(*) AS n FROM orders")
     lakescan.sql("USE lake.other")
@@ -66,7 +66,7 @@ def test_short_names_in_a_view_are_those_of_use_when_it_was_made(lake: lakescan.
     assert lake.load_view("other.v").default_namespace == ("lake", "shop")
 
 
-def test_without_use_short_names_are_of_the_namespace_of_the_view(lake: lakescan.Catalog) -> None:
+def test_without_use_short_names_resolve_in_the_namespace_of_the_view(lake: lakescan.Catalog) -> None:
     lakescan.sql("CREATE VIEW lake.shop.v AS SELECT count(*) AS n FROM orders")
     assert rows("SELECT n FROM lake.shop.v") == [(3,)]
 
@@ -98,7 +98,7 @@ def test_a_view_is_altered(lake: lakescan.Catalog) -> None:
         lakescan.sql("ALTER VIEW lake.shop.v AS SELECT 1 AS n")  # ALTER does not create a view
 
 
-def test_statements_of_tables_do_not_take_views(lake: lakescan.Catalog) -> None:
+def test_statements_about_tables_refuse_views(lake: lakescan.Catalog) -> None:
     lakescan.sql("CREATE VIEW lake.shop.v AS SELECT id, price FROM lake.shop.orders")
     for statement in (
         "INSERT INTO lake.shop.v VALUES (1, 1.0)",
@@ -126,7 +126,7 @@ def test_statements_of_tables_do_not_take_views(lake: lakescan.Catalog) -> None:
     assert rows("SELECT count(*) FROM lake.shop.v") == [(3,)]
 
 
-def test_statements_of_views_do_not_take_tables(lake: lakescan.Catalog) -> None:
+def test_statements_about_views_refuse_tables(lake: lakescan.Catalog) -> None:
     for statement in ("DROP VIEW lake.shop.orders", "ALTER VIEW lake.shop.orders RENAME TO v"):
         with pytest.raises(lakescan.NoSuchTable, match="is a table, not a view"):
             lakescan.sql(statement)
@@ -136,12 +136,12 @@ def test_statements_of_views_do_not_take_tables(lake: lakescan.Catalog) -> None:
         lakescan.sql("CREATE VIEW delta.`/lake/v` AS SELECT 1 AS n")
 
 
-def test_a_view_reads_nothing_that_a_session_alone_has(lake: lakescan.Catalog) -> None:
+def test_a_view_cannot_read_objects_of_a_session(lake: lakescan.Catalog) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match="'frame', which exists only in this session"):
         lakescan.sql("CREATE VIEW lake.shop.v AS SELECT * FROM frame", frame=pa.table({"n": [1]}))
 
 
-def test_a_namespace_goes_with_its_views(lake: lakescan.Catalog) -> None:
+def test_a_namespace_is_dropped_with_its_views(lake: lakescan.Catalog) -> None:
     lakescan.sql("CREATE VIEW lake.other.v AS SELECT 1 AS n")
     with pytest.raises(lakescan.TableExists, match=r"other\.v"):
         lakescan.sql("DROP NAMESPACE lake.other")

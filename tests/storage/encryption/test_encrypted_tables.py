@@ -158,7 +158,7 @@ CHANGES: dict[str, tuple[str, list[str], list[int]]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("partition", ["", "PARTITIONED BY (k)"])
-def test_all_that_is_written_is_encrypted_and_read_again(lake: Lake, change: str, partition: str) -> None:
+def test_all_written_files_are_encrypted_and_can_be_read(lake: Lake, change: str, partition: str) -> None:
     more, statements, ids = CHANGES[change]
     lake.created(more, partition)
     for statement in statements:
@@ -171,7 +171,7 @@ def test_all_that_is_written_is_encrypted_and_read_again(lake: Lake, change: str
 
 
 @pytest.mark.parametrize("length", [16, 24, 32])
-def test_keys_have_the_length_that_the_table_says(lake: Lake, length: int) -> None:
+def test_keys_have_the_length_set_by_the_table(lake: Lake, length: int) -> None:
     lake.created(f", 'encryption.data-key-length'='{length}'{VECTORS}")
     lake.sql("DELETE FROM {t} WHERE id = 2")
     assert lake.ids == [1, 3, 4]
@@ -260,7 +260,7 @@ def test_with_other_keys_nothing_is_read(lake: Lake) -> None:
         lakescan.table(str(lake.metadata), key_manager=OtherKeys()).scan().to_arrow()
 
 
-def test_a_key_manager_that_reads_files_alone_reads_no_manifest_lists(lake: Lake) -> None:
+def test_a_key_manager_for_files_cannot_read_manifest_lists(lake: Lake) -> None:
     class OfFiles:
         def file_key(self, path: str, key_metadata: bytes) -> FileKey:
             raise AssertionError
@@ -418,7 +418,7 @@ def test_a_plain_table_cannot_become_encrypted(lake: Lake) -> None:
         lake.sql("ALTER TABLE {t} SET TBLPROPERTIES ('encryption.key-id'='keyA')")
 
 
-def test_a_table_whose_key_is_named_no_more_gets_no_plain_files(lake: Lake, tmp_path: Path) -> None:
+def test_a_table_that_lost_its_key_property_gets_no_plain_files(lake: Lake, tmp_path: Path) -> None:
     lake.created()
     document = lake.document
     del document["properties"]["encryption.key-id"]
@@ -483,7 +483,7 @@ def test_decrypted_metadata_is_not_cached_on_disk(lake: Lake, tmp_path: Path) ->
     assert not [path for path in cache.rglob("*") if path.is_file()] if cache.exists() else True
 
 
-def test_a_catalog_s_key_manager_goes_to_workers_by_name(lake: Lake) -> None:
+def test_a_catalogs_key_manager_is_sent_to_workers_by_name(lake: Lake) -> None:
     lake.created()
     scan = lake.table.scan()
     assert scan.to_options()["key-manager"] == NAME
@@ -504,7 +504,7 @@ def test_files_of_dropped_tables_are_found_through_encrypted_manifests(lake: Lak
     assert not lake.files
 
 
-def test_orphans_are_told_from_files_of_encrypted_tables(lake: Lake) -> None:
+def test_orphans_are_distinguished_from_files_of_encrypted_tables(lake: Lake) -> None:
     lake.created()
     before = lake.files
     lake.sql("CALL {c}.system.remove_orphan_files(table => 'db.t', older_than => TIMESTAMP '2000-01-01 00:00:00')")

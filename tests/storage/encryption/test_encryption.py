@@ -76,7 +76,7 @@ def test_without_a_key_manager_an_encrypted_file_is_refused(location: str) -> No
         lakescan.table(location).scan().to_arrow()
 
 
-def test_planning_refuses_a_table_that_says_it_is_encrypted(location: str, tmp_path: Path) -> None:
+def test_planning_refuses_a_table_marked_as_encrypted(location: str, tmp_path: Path) -> None:
     metadata = json.loads(local(location).read_text())
     metadata["properties"]["encryption.key-id"] = "main"
     (tmp_path / "v1.metadata.json").write_text(json.dumps(metadata))
@@ -168,7 +168,7 @@ def test_a_key_manager_can_be_named() -> None:
             named_key_manager(wrong)
 
 
-def test_on_spark_it_must_be_named(location: str) -> None:
+def test_on_spark_a_key_manager_must_be_named(location: str) -> None:
     with pytest.raises(lakescan.InvalidOption, match="given by name"):
         lakescan.table(location, key_manager=StandardKeyManager()).scan().to_options()
     opened = lakescan.table(location, key_manager="lakescan.storage.encryption:StandardKeyManager")

@@ -43,7 +43,7 @@ def test_a_file_is_read_as_it_was_written(length: int, key: bytes) -> None:
     assert decrypt_stream(data, FileKey(key, PREFIX, len(data)), "f") == plain
 
 
-def test_the_layout_is_that_of_the_specification() -> None:
+def test_the_layout_follows_the_specification() -> None:
     """Magic and block length, then blocks of nonce, ciphertext and tag; the AAD is the prefix and a number."""
     assert STREAM[:8] == b"AGS1" + struct.pack("<I", 1024 * 1024)
     blocks = [STREAM[8:][start : start + BLOCK + 28] for start in range(0, len(STREAM) - 8, BLOCK + 28)]
@@ -151,7 +151,7 @@ def test_another_key_or_prefix_reads_nothing(key: FileKey) -> None:
         decrypt_stream(STREAM, FileKey(b"short", PREFIX, len(STREAM)), "f")
 
 
-def test_the_standard_key_metadata_is_that_of_java() -> None:
+def test_the_standard_key_metadata_equals_that_of_java() -> None:
     """Version 1, then Avro: bytes, a union of null and bytes, a union of null and long."""
     made = StandardMetadata(KEY, PREFIX, 1000).encode()
     assert made == b"\x01\x20" + KEY + b"\x02\x20" + PREFIX + b"\x02\xd0\x0f"
