@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from samples.shop import Shop, make_shop
 
+import lakescan
 from tests.support.failed_tables import describe_tables
 from tests.support.session import local_session
 
@@ -46,6 +47,23 @@ def _no_catalogs_of_other_tests() -> Iterator[None]:
     registry._GIVEN.clear()
     registry._CONFIGURED.clear()
     registry._GIVEN.update(before)
+
+
+@pytest.fixture
+def no_other_catalogs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test sees only the catalogs that it registers, not those of fixtures for several tests."""
+    from lakescan.catalogs import registry
+
+    monkeypatch.setattr(registry, "_GIVEN", {})
+    monkeypatch.setattr(registry, "_OPEN", {})
+
+
+@pytest.fixture
+def local(tmp_path: Path, no_other_catalogs: None) -> lakescan.Catalog:
+    """An embedded catalog with the namespace `db`, the only one."""
+    found = lakescan.catalog("local", warehouse=tmp_path / "lake")
+    found.create_namespace("db")
+    return found
 
 
 @pytest.fixture(scope="session")

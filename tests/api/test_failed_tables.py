@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from tests.support import own_catalog
 from tests.support.failed_tables import ROWS, describe_tables
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])

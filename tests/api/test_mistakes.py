@@ -10,9 +10,8 @@ import pytest
 
 import lakescan
 from lakescan import errors
-from tests.support import own_catalog
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 ROWS = pa.table({"id": [1, 2], "customer": ["Ada", "Ben"], "day": [1, 2]})
 
 

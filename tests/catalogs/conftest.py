@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 import lakescan
-from tests.support import own_catalog
 from tests.support.hive_server import hive_catalog, hive_server
-
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +22,8 @@ def hive(hive_uri: str, tmp_path: Path) -> Iterator[lakescan.Catalog]:
     """The catalog `hive` with the namespace `db`."""
     with hive_catalog(hive_uri, tmp_path) as found:
         yield found
+
+
+@pytest.fixture(autouse=True)
+def _only_own_catalogs(no_other_catalogs: None) -> None:
+    """Tests of this folder see only the catalogs that they register."""

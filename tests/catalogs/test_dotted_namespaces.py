@@ -9,9 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from tests.support import own_catalog
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 STATEMENTS = [
     "CREATE NAMESPACE local.`a.b`",
     "CREATE NAMESPACE IF NOT EXISTS local.x.`a.b`",

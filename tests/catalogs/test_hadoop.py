@@ -14,10 +14,8 @@ import pytest
 import lakescan
 from lakescan.catalogs.hadoop import HadoopCatalog
 from lakescan.storage import Storage
-from tests.support import own_catalog
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 
-no_other_catalogs = own_catalog.no_other_catalogs
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
 

@@ -10,9 +10,7 @@ import pytest
 
 import lakescan
 from lakescan.catalogs.registry import connection
-from tests.support import own_catalog
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 ROWS = pa.table({"id": [1, 2]})
 
 

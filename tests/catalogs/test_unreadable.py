@@ -14,9 +14,7 @@ import pytest
 
 import lakescan
 from lakescan.errors import CorruptMetadata
-from tests.support import own_catalog
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 Document = dict[str, Any]
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
 

@@ -18,11 +18,10 @@ import lakescan
 from lakescan.common.html import arrow_as_html, facts_table, grid, pre_block, section
 from lakescan.maintenance.health.maintain import MaintenanceStep
 from lakescan.tables import results
-from tests.support import own_catalog
 from tests.support.notebooks import Formatter
 from tests.support.rest_server import rest_server
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">&amp;'
 AS_TEXT = "&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=&quot;alert(2)&quot;&gt;&amp;amp;"

@@ -23,12 +23,13 @@ from hypothesis import strategies as st
 import lakescan
 from lakescan.common.cache import DEFAULT_LIMIT
 from tests.planning.test_executors import Counting, described
-from tests.support.own_catalog import no_other_catalogs
 from tests.support.rows import bag
 from tests.support.workers import Workers
 from tests.tables.support import NAME, maker, now
 
-__all__ = ["no_other_catalogs"]
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
+
+
 SCHEMA = pa.schema([("k", pa.int64()), ("part", pa.string()), ("n", pa.int32()), ("x", pa.float64())])
 MERGE_ON_READ = {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
 KINDS: dict[str, dict[str, str]] = {

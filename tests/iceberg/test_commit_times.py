@@ -25,10 +25,10 @@ from lakescan.errors import NoSuchTable
 from lakescan.iceberg.commit.commit_snapshot import snapshot_updates
 from lakescan.iceberg.commit.snapshot_producer import NewSnapshot
 from lakescan.iceberg.view.metadata import ViewText, new_view, replace_view
-from tests.support.own_catalog import local, no_other_catalogs
 from tests.tables.support import NAME, now, rows
 
-_ = local, no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
+
 LATER = datetime.now(UTC) + timedelta(days=2)
 
 

@@ -20,10 +20,10 @@ from lakescan.maintenance import compact
 from lakescan.options.write import WriteOptions
 from lakescan.tables.write_rows import append_rows, overwrite_rows
 from lakescan.writing.parquet_writer import write_rows
-from tests.support import own_catalog, row_deltas
+from tests.support import row_deltas
 from tests.tables.support import Row, maker, now, pairs, rows
 
-no_other_catalogs = own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 
 NO_OPTIONS = WriteOptions()
 PARTS = ("a", "b")

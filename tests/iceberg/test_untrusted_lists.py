@@ -13,11 +13,11 @@ import lakescan
 from lakescan.common import types as t
 from lakescan.iceberg.commit.file_changes import SnapshotChanges
 from lakescan.iceberg.manifests.bounds import decode_values, encode_value
-from tests.support import own_catalog, row_deltas
+from tests.support import row_deltas
 from tests.support.manifests import rewrite_avro
 from tests.tables.support import maker, now, pairs, rows
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 
 
 def change_list(change: Callable[[list[dict[str, Any]]], None]) -> None:

@@ -15,9 +15,8 @@ import pytest
 
 import lakescan
 from lakescan.iceberg.commit import hadoop_table_operations as version_files
-from tests.support import own_catalog
 
-no_other_catalogs = own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 
 
 @pytest.fixture

@@ -18,9 +18,8 @@ from examples.cdc import cdc
 from examples.orchestrated import steps
 
 import lakescan
-from tests.support import own_catalog
 
-no_other_catalogs = own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 
 ROOT = Path(__file__).parents[2]
 # Ends the process as a power cut would, before or after its nth call of one kind: the catalog's commit

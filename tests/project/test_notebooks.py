@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import notebooks, own_catalog
+from tests.support import notebooks
 
-no_other_catalogs = own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 
 ALL = sorted(notebooks.FOLDER.glob("*.ipynb"))
 ON_SPARK = [each for each in ALL if "pyspark" in each.read_text()]

@@ -10,9 +10,8 @@ import pytest
 
 from tests.soak import work
 from tests.soak.work import Work
-from tests.support.own_catalog import no_other_catalogs
 
-__all__ = ["no_other_catalogs"]
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 
 
 class Panic(BaseException):

@@ -18,10 +18,9 @@ from lakescan.errors import AmbiguousMerge, InvalidOption, SchemaMismatch, Unsup
 from lakescan.iceberg.target import IcebergTarget
 from tests.spark import killed_changes
 from tests.spark.killed_changes import NEVER, POINTS, run_killed
-from tests.support import own_catalog
 from tests.tables.support import Make, maker
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 SOURCE = "id long, value string, note string, seq long, kind string"
 HISTORY = "id BIGINT, value STRING, note STRING, __START_AT BIGINT, __END_AT BIGINT"
 Row = tuple[Any, ...]

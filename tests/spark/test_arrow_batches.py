@@ -16,10 +16,8 @@ import lakescan.spark
 from lakescan.spark.types import schema_of_rows
 from lakescan.spark.writing.arrow_batches import BYTES, RECORDS, ArrowTransfer, BatchBound, BatchLimits, batch_bound
 from lakescan.spark.writing.row_widths import RowWidth, row_width
-from tests.support import own_catalog
 
-pytestmark = pytest.mark.spark
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_other_catalogs")]
 
 MB = 2**20
 LIMIT = 64 * MB

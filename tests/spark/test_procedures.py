@@ -12,9 +12,8 @@ import pytest
 import lakescan
 from lakescan.errors import InvalidOption, NoSuchTable, UnsupportedFeature
 from lakescan.spark import sql
-from tests.support import own_catalog
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 
 
 @pytest.fixture

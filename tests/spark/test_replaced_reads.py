@@ -7,7 +7,6 @@ import math
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -223,20 +222,6 @@ def _difference(mine: Counter[str] | str, plain: Counter[str] | str) -> str:
     if isinstance(mine, str) or isinstance(plain, str):
         return f"{mine}\n{plain}"
     return f"too many: {list((mine - plain).items())[:3]}\nmissing: {list((plain - mine).items())[:3]}"
-
-
-@pytest.fixture
-def settings(spark: Any) -> Iterator[Any]:
-    """Return a function that sets session settings for one test."""
-    before: dict[str, Any] = {}
-
-    def put(name: str, value: str) -> None:
-        before.setdefault(name, spark.conf.get(name, None))
-        spark.conf.set(name, value)
-
-    yield put
-    for name, value in before.items():
-        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
 def check_random_queries(spark: Any, folder: Path, seed: int, count: int) -> None:

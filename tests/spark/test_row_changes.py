@@ -19,10 +19,9 @@ from lakescan.statements.syntax.dml import Assignment, Delete, Update
 from lakescan.statements.syntax.text import Sql, TableName
 from tests.statements.rows import test_laws as laws
 from tests.statements.rows.test_metadata_names import PROPERTIES, change_rows, created
-from tests.support import own_catalog
 from tests.tables.support import maker, now, pairs, rows
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 MODES = {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
 KINDS = {
     "iceberg": {},

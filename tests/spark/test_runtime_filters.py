@@ -19,10 +19,8 @@ from tests.spark.test_replaced_reads import (
     _make_table,
     _rows,
     plan_of,
-    settings,
 )
 
-__all__ = ["settings"]
 pytestmark = [pytest.mark.spark, pytest.mark.replaced]
 
 _JOINS = {

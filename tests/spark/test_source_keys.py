@@ -14,10 +14,9 @@ import lakescan
 from lakescan.spark.statements.merge_keys import SourceKeys
 from lakescan.statements.syntax.dml import Clause, Merge, MergeAction, When
 from lakescan.statements.syntax.text import Sql, TableName
-from tests.support import own_catalog
 from tests.tables.support import maker, now, rows
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 EACH = (Clause(When.MATCHED, MergeAction.UPDATE, None, None), Clause(When.NOT_MATCHED, MergeAction.INSERT, None, None))
 
 

@@ -11,10 +11,9 @@ import lakescan
 import lakescan.spark
 from lakescan.errors import AmbiguousMerge, InvalidOption, NoSuchColumn, NoSuchTable, SchemaMismatch, UnsupportedFeature
 from lakescan.tables.results import ChangeResult
-from tests.support import own_catalog
 from tests.tables.support import Make, maker
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 SOURCE = "id long, value string, seq long, kind string"
 TABLE = "id BIGINT, value STRING, seq BIGINT"
 Row = tuple[Any, ...]

@@ -12,9 +12,8 @@ import pytest
 
 import lakescan
 from lakescan.storage.locations import absolute
-from tests.support import own_catalog
 
-no_other_catalogs = own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 
 
 def rows(*ids: int) -> pa.Table:

@@ -19,13 +19,11 @@ import lakescan
 from lakescan.api.alter import AlterBuilder
 from lakescan.delta.commit import commit_file as put
 from lakescan.errors import CommitStateUnknown, LakescanError
-from tests.support import own_catalog
 from tests.support.saved_warehouse import SavedWarehouse
 from tests.tables.support import NAME, maker, now, rows
 from tests.tables.test_kills import watched
 from tests.tables.test_statement_faults import Fault
 
-no_other_catalogs = own_catalog.no_other_catalogs
 Change = Callable[[AlterBuilder], AlterBuilder]
 MAPPED = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
 CHANGES: dict[str, tuple[str, Change]] = {

@@ -10,11 +10,8 @@ import pytest
 
 import lakescan
 from lakescan.delta.commit import clone as cloned
-from tests.support import own_catalog
 from tests.support.delta_state import newest_version, state
 from tests.support.two_commits import save_in_two_commits
-
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
 
 def rows(*ids: int) -> pa.Table:

@@ -9,9 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakescan
-from tests.support import own_catalog
-
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
 
 def rows(*pairs: tuple[int, str | None]) -> pa.Table:

@@ -20,11 +20,9 @@ from lakescan.common.timestamps import to_millis
 from lakescan.delta.commit import commit_file as put
 from lakescan.delta.maintenance.log_cleanup import clean_up
 from lakescan.storage import Storage
-from tests.support import own_catalog
 from tests.support.delta_state import added, commit, newest_version, state
 from tests.support.rows import differences
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 ROWS = pa.table({"id": pa.array([1, 2, 3, 4], pa.int32()), "word": ["a", "b", None, "d"], "part": ["x", "x", "y", "y"]})
 DAY = 25 * 3600
 PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"

@@ -19,9 +19,6 @@ import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.errors import AmbiguousMerge, CommitConflict, InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.iceberg.target import IcebergTarget
-from tests.support import own_catalog
-
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
 
 @pytest.fixture(params=["2", "3"])

@@ -10,9 +10,7 @@ import pytest
 
 import lakescan
 from lakescan.errors import CommitConflict, CorruptMetadata, InvalidOption, NoSuchSnapshot, UnsupportedFeature
-from tests.support import own_catalog
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 Rows = list[dict[str, Any]]
 
 

@@ -12,10 +12,8 @@ from pyiceberg.exceptions import ServerError
 
 import lakescan
 from lakescan.errors import CommitConflict, NoSuchSnapshot
-from tests.support import own_catalog
 from tests.tables.support import maker, now, pairs, rows
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 Action = Callable[[lakescan.Table], Any]
 
 

@@ -9,10 +9,7 @@ import pytest
 
 import lakescan
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchSnapshot, UnsupportedFeature
-from tests.support import own_catalog
 from tests.tables.support import Make, maker, now, pairs, rows
-
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
 
 @pytest.fixture(params=["iceberg version 1", "iceberg version 2", "iceberg version 3"])

@@ -6,10 +6,8 @@ import pytest
 
 import lakescan
 from lakescan.errors import InvalidOption, NoSuchSnapshot
-from tests.support import own_catalog
 from tests.tables.support import Make, maker, now, pairs, rows
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 AUDITED = {"write.wap.enabled": "true"}
 
 

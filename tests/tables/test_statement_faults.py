@@ -13,13 +13,11 @@ import pytest
 
 import lakescan
 from lakescan.errors import LakescanError
-from tests.support import own_catalog
 from tests.support.row_changes import MERGE_ON_READ
 from tests.support.saved_warehouse import SavedWarehouse
 from tests.tables.support import maker, now, pairs, rows
 from tests.tables.test_kills import watched
 
-no_other_catalogs = own_catalog.no_other_catalogs
 RECORDED = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
 KINDS = {
     "iceberg": {},

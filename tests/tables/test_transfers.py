@@ -13,11 +13,9 @@ import pytest
 
 import lakescan
 from lakescan.errors import CommitConflict
-from tests.support import own_catalog
 from tests.support.row_changes import MERGE_ON_READ
 from tests.tables.support import maker
 
-no_other_catalogs = own_catalog.no_other_catalogs
 KINDS = {
     "iceberg": {},
     "iceberg, merge-on-read": MERGE_ON_READ,

@@ -8,11 +8,8 @@ import pytest
 import lakescan
 from lakescan.delta.commit import staged_commits as staged
 from lakescan.errors import StorageError
-from tests.support import own_catalog
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 from tests.support.unity_server import TOKEN, UnityServer, unity_server
-
-no_other_catalogs = own_catalog.no_other_catalogs
 
 
 @pytest.fixture
@@ -57,3 +54,8 @@ def unpublished() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staged, "publish_ratified", stopped)
         yield patch
+
+
+@pytest.fixture(autouse=True)
+def _only_own_catalogs(no_other_catalogs: None) -> None:
+    """Tests of this folder see only the catalogs that they register."""

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
-from tests.support import own_catalog
+import pytest
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+
+@pytest.fixture(autouse=True)
+def _only_own_catalogs(no_other_catalogs: None) -> None:
+    """Tests of this folder see only the catalogs that they register."""

@@ -8,10 +8,8 @@ import pytest
 
 import lakescan
 from lakescan.statements import procedures
-from tests.support import own_catalog
 from tests.tables.support import maker, rows
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 Called = Callable[..., pa.Table]
 
 
@@ -32,3 +30,8 @@ def call(local: lakescan.Catalog) -> Called:
         return procedures.call(local, name, positional, named)
 
     return called
+
+
+@pytest.fixture(autouse=True)
+def _only_own_catalogs(no_other_catalogs: None) -> None:
+    """Tests of this folder see only the catalogs that they register."""

@@ -31,11 +31,10 @@ from lakescan.statements.rows.execute import change
 from lakescan.statements.syntax.dml import Delete
 from lakescan.statements.syntax.text import Sql, TableName
 from lakescan.tables.base import Target
-from tests.support import own_catalog
 from tests.support.delta_rules import identity, table_with_rules
 from tests.tables.support import Make, maker, now, pairs, rows
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 MODES = {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
 KINDS = {
     "iceberg version 1": {},

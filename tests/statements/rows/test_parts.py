@@ -9,10 +9,9 @@ import pytest
 
 import lakescan
 from lakescan.errors import InvalidStatement, LakescanError
-from tests.support import own_catalog
 from tests.tables.support import maker, now, pairs, rows
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 
 
 @pytest.fixture

@@ -12,10 +12,9 @@ import pytest
 
 import lakescan
 from lakescan.errors import AmbiguousMerge, LakescanError, QueryFailed, SchemaMismatch
-from tests.support import own_catalog
 from tests.support.delta_rules import table_with_rules
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 CHAR, VARCHAR = ({"__CHAR_VARCHAR_TYPE_STRING": text} for text in ("char(5)", "varchar(3)"))
 
 

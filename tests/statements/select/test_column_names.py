@@ -8,9 +8,8 @@ import pytest
 import lakescan
 from lakescan.errors import InvalidStatement, UnsupportedFeature
 from tests.statements.select.recorded import NAMED, recorded
-from tests.support import own_catalog
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 # Statements that the in-process parser does not support yet, or reads differently.
 UNREAD = ("i >>> 1", "PLACING", "dateadd(DAY", "date_add(MONTH", "timestampadd(HOUR", "DISTINCT *")
 # Statements with another name: intervals of several units, and functions to which Spark adds arguments.

@@ -8,9 +8,8 @@ import pytest
 import lakescan
 from lakescan.errors import QueryFailed
 from lakescan.statements.duckdb.errors import spark_error_message
-from tests.support import own_catalog
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 BY_ZERO = "DIVIDE_BY_ZERO: division by zero. try_divide returns null for it"
 TOO_MUCH = "ARITHMETIC_OVERFLOW: addition of INT (2147483647 + 1) is out of range. CAST an operand to a wider type"
 TOO_LONG = "CAST_OVERFLOW: 3000000001 (BIGINT) is out of range for INT. try_cast returns null for it"

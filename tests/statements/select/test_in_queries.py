@@ -10,9 +10,8 @@ import pytest
 import lakescan
 from lakescan.errors import InvalidStatement
 from tests.statements.select.recorded import IN_QUERIES, in_order, recorded
-from tests.support import own_catalog
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 
 
 @pytest.mark.parametrize(("text", "expected"), recorded("in_queries"))

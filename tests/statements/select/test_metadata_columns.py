@@ -9,9 +9,8 @@ import pytest
 
 import lakescan
 from lakescan.errors import InvalidStatement
-from tests.support import own_catalog
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 PROPERTIES = {
     "iceberg": "TBLPROPERTIES ('format-version' = '3')",
     "delta": "TBLPROPERTIES ('delta.enableRowTracking' = 'true')",

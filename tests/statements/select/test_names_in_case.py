@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 import lakescan
 from lakescan.common.distinct_names import distinct_names, distinct_schema, distinct_table, restore_names
 from lakescan.errors import InvalidStatement, NoSuchColumn, UnsupportedFeature
-from tests.support import own_catalog
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 PAIR = pa.struct([("b", pa.int32()), ("B", pa.int32())])
 DEEP = pa.map_(pa.string(), pa.struct([("b", pa.list_(PAIR)), ("B", pa.string())]))
 COLUMNS = "id BIGINT, s STRUCT<b: INT, B: INT>, l ARRAY<STRUCT<b: INT, B: INT>>"

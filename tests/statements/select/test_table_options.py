@@ -11,9 +11,8 @@ import pytest
 import lakescan
 from lakescan.errors import InvalidOption, InvalidStatement
 from lakescan.statements.syntax.spark_syntax import options_behind
-from tests.support import own_catalog
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 # Each form of an option that selects the first snapshot.
 FIRST = [
     "local.db.t /*+ OPTIONS('snapshot-id'='{id}') */",

@@ -11,9 +11,8 @@ import pytest
 import lakescan
 from lakescan.errors import InvalidStatement
 from lakescan.statements.select.analysis import with_collections
-from tests.support import own_catalog
 
-local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+pytestmark = pytest.mark.usefixtures("no_other_catalogs")
 HOSTILE = 'it\'s \\ "x" `y` :z ? ; DROP TABLE local.db.t; -- /*'
 
 
