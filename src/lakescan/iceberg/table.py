@@ -223,6 +223,8 @@ class IcebergTable:
         """Return a snapshot with the rows that the append commits of a range added, or with the range's changelog."""
         head, after = self._end_of(wanted.upto), self._end_of(wanted.after)
         head = self._head(wanted.branch) if head is None else head
+        if head is not None and head not in self.metadata.snapshots:
+            raise self._no_snapshot(f"no snapshot {head}")
         line = [as_commit(each) for each in lineage(self.metadata, head, after)]
         read = [
             c.id

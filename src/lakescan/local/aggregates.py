@@ -38,7 +38,7 @@ def extreme(spec: ScanSpec, column: str, *, largest: bool) -> Any:
         raise InvalidOption(f"column {column!r} has type {field.type}, whose values have no order")
     path = whole.selection.columns[0].path
     if len(path) > 1:  # metadata has no usable bounds of struct members
-        plan = whole.prune_deletes().prune_deletes().plan(default_readers())
+        plan = whole.prune_deletes().plan(default_readers())
         by_metadata = Extreme(None, pa.repeat(True, len(plan.table)))
     else:
         plan = replace(whole, stats_of=(path[0].name,)).prune_deletes().plan(default_readers())
@@ -68,7 +68,7 @@ def aggregates_by_metadata(
     """
     names = tuple(dict.fromkeys(each.column for each in wanted if each.column is not None))
     whole = spec.drop_limit()
-    if whole.max_rows is not None or whole.reads_deleted_rows:
+    if spec.max_rows is not None or whole.reads_deleted_rows:
         return None
     plan = replace(whole.silence_reports(), stats_of=names).prune_deletes().plan(default_readers())
     count, unknown = rows_by_metadata(plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from lakescan.common import types as t
@@ -80,16 +81,19 @@ def _as_boolean(each: TypedSql, name: str) -> str:
     return convert(each, t.BOOLEAN).sql
 
 
-def _sum(call: AggregateCall, each: TypedSql) -> TypedSql:
+def _sum(call: AggregateCall, each: TypedSql, cast_name: str = "CAST") -> TypedSql:
+    """Translate `sum`. With `TRY_CAST` as `cast_name`, a result that overflows its type is null instead of an error."""
     if isinstance(each.type, Interval):
-        return TypedSql(f"CAST({call('sum', each.sql)} AS {sql_type(each.type)})", _whole_interval(each.type), True)
+        return TypedSql(
+            f"{cast_name}({call('sum', each.sql)} AS {sql_type(each.type)})", _whole_interval(each.type), True
+        )
     if each.type == t.STRING:
         each = convert(each, t.DOUBLE)
     if isinstance(each.type, t.Decimal):
         kind: t.Type = t.Decimal(min(each.type.precision + 10, MOST_DIGITS), each.type.scale)
-        return TypedSql(f"CAST({call('sum', each.sql)} AS {sql_type(kind)})", kind, True)
+        return TypedSql(f"{cast_name}({call('sum', each.sql)} AS {sql_type(kind)})", kind, True)
     if each.type in t.INTEGRAL:
-        return TypedSql(f"CAST({call('sum', each.sql)} AS BIGINT)", t.LONG, True)
+        return TypedSql(f"{cast_name}({call('sum', each.sql)} AS BIGINT)", t.LONG, True)
     return TypedSql(call("sum", _as_double(each, "sum")), t.DOUBLE)
 
 
@@ -97,10 +101,11 @@ def _whole_interval(kind: Interval) -> Interval:
     return Interval("year", "month") if kind.has_months else Interval("day", "second")
 
 
-def _average(call: AggregateCall, each: TypedSql) -> TypedSql:
+def _average(call: AggregateCall, each: TypedSql, cast_name: str = "CAST") -> TypedSql:
+    """Translate `avg`. With `TRY_CAST` as `cast_name`, the result is null if the sum overflows its type."""
     if isinstance(each.type, Interval):
         given = [
-            TypedSql(f"CAST({call('sum', each.sql)} AS {sql_type(each.type)})", _whole_interval(each.type)),
+            TypedSql(f"{cast_name}({call('sum', each.sql)} AS {sql_type(each.type)})", _whole_interval(each.type)),
             TypedSql(f"nullif({call('count', each.sql)}, 0)", t.LONG),
         ]
         return call_python("numbers.interval_divided", given, _whole_interval(each.type), raises=True)
@@ -110,7 +115,7 @@ def _average(call: AggregateCall, each: TypedSql) -> TypedSql:
         return TypedSql(call("avg", _as_double(each, "avg")), t.DOUBLE)
     precision, scale = each.type.precision, each.type.scale
     kind = t.Decimal(min(precision + 4, MOST_DIGITS), min(scale + 4, MOST_DIGITS))
-    total, count = _sum(call, each), TypedSql(f"nullif({call('count', each.sql)}, 0)", t.LONG)
+    total, count = _sum(call, each, cast_name), TypedSql(f"nullif({call('count', each.sql)}, 0)", t.LONG)
     return quotient_of(total, count, kind)
 
 
@@ -357,16 +362,6 @@ def _regression(function: str) -> Callable[..., TypedSql]:
     return apply
 
 
-def _null_on_overflow(apply: Callable[..., TypedSql]) -> Callable[..., TypedSql]:
-    """Translate `try_sum` and `try_avg`, which return null if the result overflows its type."""
-
-    def apply_or_null(call: AggregateCall, each: TypedSql) -> TypedSql:
-        found = apply(call, each)
-        return TypedSql(found.sql.replace("CAST(", "TRY_CAST(", 1), found.type)
-
-    return apply_or_null
-
-
 def _median(call: AggregateCall, each: TypedSql) -> TypedSql:
     return percentile(call, each, literal(0.5, t.DOUBLE))
 
@@ -417,8 +412,8 @@ AGGREGATES: Mapping[str, tuple[Callable[..., TypedSql], int, int]] = {
     "regr_sxy": (_regression("regr_sxy"), 2, 2),
     "regr_syy": (_regression("regr_syy"), 2, 2),
     "string_agg": (listagg, 1, 2),
-    "try_avg": (_null_on_overflow(_average), 1, 1),
-    "try_sum": (_null_on_overflow(_sum), 1, 1),
+    "try_avg": (partial(_average, cast_name="TRY_CAST"), 1, 1),
+    "try_sum": (partial(_sum, cast_name="TRY_CAST"), 1, 1),
     "some": (_logical("bool_or"), 1, 1),
     "std": (_statistic("stddev_samp"), 1, 1),
     "stddev": (_statistic("stddev_samp"), 1, 1),

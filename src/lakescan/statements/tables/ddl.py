@@ -161,6 +161,11 @@ def clone_table(wanted: CreateTable, clone: CloneOf, name: NewName, context: Sta
     source = find_table(clone.table, context)
     state: dict[str, Any] = {} if clone.state is None else {"timestamp": clone.state.timestamp}
     if clone.state is not None and clone.state.version is not None:
+        if not str(clone.state.version).isdecimal():
+            raise InvalidStatement(
+                f"a clone is of a version by its number, or of a time: {clone.state.version!r} is neither. "
+                "Branches and tags cannot be cloned"
+            )
         state["version"] = int(clone.state.version)
     if not wanted.creates and not _target_exists(name):
         raise NoSuchTable(f"{name.name} does not exist: CREATE OR REPLACE TABLE creates it")

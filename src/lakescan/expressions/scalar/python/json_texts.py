@@ -388,7 +388,7 @@ def schema_of_json(text: str) -> str:
     """Infer the schema of JSON text, written as an SQL type; raises `FailedValue`."""
     try:
         return _type_of(parse_json(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FailedValue(f"schema_of_json() of {text!r}, which is not valid JSON") from error
 
 

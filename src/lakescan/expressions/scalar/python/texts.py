@@ -6,7 +6,7 @@ import re
 import unicodedata
 import urllib.parse
 from collections.abc import Callable, Sequence
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
 
 from lakescan.common import types as t
@@ -360,7 +360,7 @@ def format_number(value: Any, places: int) -> str | None:
         if value in (float("inf"), float("-inf")):
             return "∞" if value > 0 else "-∞"
         value = Decimal(repr(value))
-    rounded = Decimal(value).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN)
+    rounded = Decimal(value).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN, Context(prec=400 + places))
     text = f"{abs(rounded):,.{places}f}"
     return f"-{text}" if rounded.is_signed() and (rounded or is_double) else text
 
@@ -437,7 +437,7 @@ def _format_value(
         places = 6 if precision is None else int(precision)
         exact = Decimal(repr(value)) if isinstance(value, float) else value
         if kind == "f":
-            rounded = exact.copy_abs().quantize(Decimal(1).scaleb(-places), "ROUND_HALF_UP")
+            rounded = exact.copy_abs().quantize(Decimal(1).scaleb(-places), "ROUND_HALF_UP", Context(prec=400 + places))
             return _add_sign(f"{rounded:,f}" if "," in flags else f"{rounded:f}", exact.is_signed(), flags, width)
         text = f"{exact.copy_abs():.{places}e}"
         mantissa, _, exponent = text.partition("e")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, tzinfo
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import lru_cache
 
 from lakescan.expressions.scalar.python.casts import civil
@@ -14,6 +14,7 @@ from lakescan.expressions.text_casts import days_of_date, offset_of_wall, or_non
 
 _DAY = 86_400_000_000
 _SECOND = 1_000_000
+_WIDE = Context(prec=100)  # the default rounds to 28 digits
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
     "January",
@@ -322,12 +323,12 @@ def timestamp_of_double(seconds: float) -> int | None:
 
 def timestamp_of_decimal(seconds: Decimal) -> int:
     """Convert seconds since 1970 to microseconds, truncating further digits."""
-    return int(seconds * _SECOND)
+    return int(seconds.scaleb(6, _WIDE))
 
 
 def timestamp_seconds(seconds: Decimal) -> int:
     """Convert seconds since 1970 to microseconds; raises `FailedValue` if there are more than six decimal places."""
-    micros = seconds * _SECOND
+    micros = seconds.scaleb(6, _WIDE)
     if micros != int(micros):
         raise FailedValue("ROUNDING_NECESSARY: timestamp_seconds() of more than six decimal places")
     return int(micros)
