@@ -345,6 +345,6 @@ def test_new_schemas_include_the_last_column_id_for_older_servers(server: RestSe
 
 def test_operations_without_an_endpoint_are_refused_by_name(server: RestServer) -> None:
     lake = connected(server)
-    with pytest.raises(lakescan.UnsupportedFeature, match=r"'lake' for lake\.db\.t.*POST /v1/\{prefix\}/tables/rename"):
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"'lake' on lake\.db\.t.*POST /v1/\{prefix\}/tables/rename"):
         lake.rename_table("db.t", "db.u")
     assert lake.list_tables("db") == ["db.t"]

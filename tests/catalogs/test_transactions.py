@@ -239,7 +239,7 @@ def test_a_partial_commit_of_the_server_is_reported_as_such(lake: lakescan.Catal
     tx = lake.transaction()
     tx.load_table("db.one").append(rows(3))
     tx.load_table("db.two").append(rows(4))
-    with pytest.raises(lakescan.CommitStateUnknown, match=r"db\.one has the commit, db\.two has not"):
+    with pytest.raises(lakescan.CommitStateUnknown, match=r"db\.one has the commit, db\.two does not"):
         tx.commit()
     assert ids(lake.load_table("db.one")) == [1, 2, 3]
 

@@ -505,7 +505,7 @@ def test_stream_options_and_read_options_are_separate(tmp_path: Path) -> None:
     assert sum(each.num_rows for each in table.stream(wait=False, streaming=True)) == 1
     with pytest.raises(InvalidOption, match=r"'streaming' is for streams: spark\.readStream, or Table\.stream"):
         table.scan().options(streaming=True).to_arrow()
-    with pytest.raises(InvalidOption, match="streaming=false is for reads"):
+    with pytest.raises(InvalidOption, match="streaming=false is for batch reads"):
         table.stream(wait=False, streaming=False)
 
 

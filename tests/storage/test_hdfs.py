@@ -187,7 +187,7 @@ def test_an_unknown_name_service_is_reported(cluster: HighlyAvailable) -> None:
 def test_without_hadoops_own_rename_nothing_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hdfs, "_LIBRARY", "no-such-library.so")
     hdfs._client.cache_clear()
-    with pytest.raises(UnsupportedFeature, match="concurrent commits could replace each other"):
+    with pytest.raises(UnsupportedFeature, match="concurrent commits could be lost"):
         hdfs.rename_file("lake", StorageOptions.parse({}), "/a", "/b")
 
 

@@ -50,7 +50,7 @@ def test_the_longest_matching_prefix_is_replaced_at_a_slash(location: str, moved
 
 def test_a_missing_file_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:
     storage = Storage(relocate={"s3://old": str(tmp_path)})
-    with pytest.raises(MissingFile, match=f"s3://old/f .looked for at {tmp_path}/f"):
+    with pytest.raises(MissingFile, match=f"s3://old/f .looked up at {tmp_path}/f"):
         storage.read("s3://old/f")
 
 

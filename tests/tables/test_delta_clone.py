@@ -220,7 +220,7 @@ def test_a_clone_has_a_name(source: lakescan.Table, local: lakescan.Catalog) -> 
     with pytest.raises(lakescan.UnsupportedFeature, match="which has rows"):
         local.clone_table("db.clone", source, replace=True)
     clone.delete("id > 0")
-    with pytest.raises(lakescan.InvalidOption, match="no other location"):
+    with pytest.raises(lakescan.InvalidOption, match="leave location out"):
         local.clone_table("db.clone", source, replace=True, location="/elsewhere")
     assert ids(local.clone_table("db.clone", source, replace=True)) == [3, 4, 5]
     assert ids(local.clone_table("db.new", source, replace=True)) == [3, 4, 5]

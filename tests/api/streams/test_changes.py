@@ -399,5 +399,5 @@ def test_options_that_select_a_range_or_a_state_conflict_with_start_and_end(
     catalog = lakescan.catalog("lake", warehouse=tmp_path)
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", "id INT", format=format)
-    with pytest.raises(lakescan.InvalidOption, match=f"start=, up to end=: option '{next(iter(options))}'"):
+    with pytest.raises(lakescan.InvalidOption, match=f"start=, up to end=: remove option '{next(iter(options))}'"):
         table.changes(**options)

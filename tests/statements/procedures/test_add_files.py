@@ -205,7 +205,7 @@ def test_pruned_files_are_the_right_ones(local: lakescan.Catalog, call: Called, 
     [
         ("id BIGINT", {"other": [1]}, "none of its columns"),
         ("id BIGINT, n INT", {"id": [1], "n": ["x"]}, "'n' is string, but int in the table"),
-        ("id INT", {"id": pa.array([1], pa.int64())}, "'id' is int64, and int"),
+        ("id INT", {"id": pa.array([1], pa.int64())}, "'id' is int64, but int"),
         ("id BIGINT, d DECIMAL(5, 1)", {"id": [1], "d": pa.array([Decimal("1.25")], pa.decimal128(5, 2))}, "'d' is"),
         ("id BIGINT NOT NULL, n INT", {"n": pa.array([1], pa.int32())}, "lacks the column 'id'"),
         ("id BIGINT NOT NULL", {"id": pa.array([1, None])}, "1 of its values are"),
