@@ -434,7 +434,10 @@ class Catalog(CatalogViews):
         return self._reopen_table(name, "created")
 
     def _reopen_table(self, name: str, done: str) -> Table:
-        """Open a table that was just `done` ("created", "renamed", ...); retries reads that fail."""
+        """Open a table that was just changed, and retry reads that fail.
+
+        `done` names the change in messages: "created", "renamed", ...
+        """
         return retry_read(lambda: self.load_table(name), f"{self._identifier(name)} is {done}, but cannot be opened")
 
     def create_with(
@@ -586,7 +589,7 @@ class Catalog(CatalogViews):
             return bool(self._catalog.namespace_exists(parts))
 
     def _find_replacement_target(self, identifier: Identifier, wanted: Format) -> CatalogTable:
-        """Return the existing table to replace; raises `UnsupportedFeature` if it has another format."""
+        """Return the existing table to replace; raises `UnsupportedFeature` if its format is not `wanted`."""
         found = find_table(identifier)
         if format_named(found.format) is not wanted:
             raise UnsupportedFeature(
@@ -626,6 +629,8 @@ class Catalog(CatalogViews):
             NoSuchNamespace: The namespace does not exist.
             NoSuchSnapshot: The source has no such version.
             CommitConflict: Another writer changed the table that was to be replaced.
+            InvalidOption: `location` is given for a table to replace, and is not its folder.
+            LocationRefused: The catalog's allowed locations do not include the folder of the source.
             UnsupportedFeature: The source is an Iceberg table, or the table to replace is one or has rows.
 
         Example:
@@ -831,7 +836,11 @@ def catalog(name: str | Mapping[str, Any] = "default", **properties: Any) -> Cat
 def _new_columns(
     given: Any, format_name: str, properties: Mapping[str, str] | None
 ) -> tuple[ColumnsText, tuple[str, ...]]:
-    """Return the columns of a new table with their rules and constraints, and the columns of its key."""
+    """Return the columns of a new table, with their rules and constraints, and the names of its key columns.
+
+    `given` are the columns as `Catalog.create_table` takes them. `properties` are those of the table. They can change
+    the types for a pandas or Polars schema, such as Iceberg's nanosecond timestamps.
+    """
     found = convert_schema(given)
     if isinstance(found.columns, str):
         parsed = parse_columns(found.columns, of_new_table=True)

@@ -253,7 +253,7 @@ class CatalogViews(ABC):
                 return self._reopen_view(name)
 
     def _reopen_view(self, name: str) -> View:
-        """Open a view that was just changed; retries reads that fail."""
+        """Open a view that was just changed, and retry reads that fail."""
         return retry_read(lambda: self.load_view(name), f"{self._identifier(name)} is changed, but cannot be opened")
 
     @property
@@ -322,7 +322,10 @@ def _properties_of(definition: ViewDefinition) -> dict[str, str]:
 
 
 def property_texts(properties: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return properties as text; raises `InvalidOption` unless given a mapping without None."""
+    """Return properties of a namespace or view as text; booleans become `true` and `false`.
+
+    Raises `InvalidOption` for a value that is not a mapping, or for a property with the value None.
+    """
     if not isinstance(properties, Mapping | None) or None in (properties or {}).values():
         raise InvalidOption(f"properties are a mapping of names to values, not {properties!r}")
     return {str(n): str(v).lower() if isinstance(v, bool) else str(v) for n, v in (properties or {}).items()}

@@ -66,7 +66,10 @@ class Changes:
 
     @property
     def data_columns(self) -> tuple[str, ...]:
-        """The columns of the table, without those that describe the change. Iceberg: rows equal in them cancel out."""
+        """The names of the table's columns, without the columns that describe the change.
+
+        For Iceberg, an inserted and a deleted row of one commit that are equal in these columns cancel out.
+        """
         return tuple(field.name for field in self._spec.snapshot.schema.fields if field.id not in _CHANGELOG)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
@@ -93,7 +96,10 @@ class Changes:
                 yield select_columns(batch, whole.output, spec.selection)
 
     def _net(self, rows: pa.Table) -> pa.Table:
-        """Return one commit's net changes: without rows that it deleted and inserted unchanged."""
+        """Return the net changes from all changes of one commit: without rows that it deleted and inserted unchanged.
+
+        With identity columns, a deleted and an inserted row of the same identity become an update.
+        """
         net = drop_carry_overs(rows, CHANGE.name, self.data_columns)
         return pair_updates(net, CHANGE.name, self._identity) if self._identity else net
 
@@ -136,7 +142,7 @@ class Changes:
 
 
 def all_columns_scan(spec: ScanSpec) -> ScanSpec:
-    """Return the scan of changes with all columns of the table, and the selected metadata columns.
+    """Return a scan of changes with all columns of the table, in addition to its selected metadata columns.
 
     Net changes need all columns: rows of a commit that differ only in columns that are not selected must not cancel
     out.
@@ -147,7 +153,10 @@ def all_columns_scan(spec: ScanSpec) -> ScanSpec:
 
 
 def _column(schema: Schema, reference: str) -> str:
-    """Return the name of a column of the table; raises `NoSuchColumn`, also for a member of a struct."""
+    """Return the name of the table column that `reference` refers to.
+
+    Raises `NoSuchColumn` for an unknown column, and for a member of a struct.
+    """
     field = schema.field(reference)
     if schema.top_level_of[field.id] is not field:
         raise NoSuchColumn(f"identity={reference!r} is a member of a struct: only whole columns identify rows")
@@ -155,12 +164,18 @@ def _column(schema: Schema, reference: str) -> str:
 
 
 def are_computed(spec: ScanSpec) -> bool:
-    """Return whether changes are computed from added and removed files and deletes, not recorded by the table."""
+    """Return whether changes are computed from added and removed files and deletes (Iceberg).
+
+    If not, the table recorded them (Delta's change data feed).
+    """
     return spec.snapshot.state.computed_changes is not None
 
 
 def commits_of(spec: ScanSpec) -> Iterator[ScanSpec]:
-    """Yield a scan for each commit of computed changes, as files record them: moved rows are deleted and inserted."""
+    """Yield one scan for each commit in a scan of computed changes (see `are_computed`), oldest first.
+
+    Its rows are as files record them: a row that a commit only moved is deleted and inserted.
+    """
     whole = spec.snapshot.state.computed_changes
     assert whole is not None
     for part in whole.parts:
@@ -168,7 +183,7 @@ def commits_of(spec: ScanSpec) -> Iterator[ScanSpec]:
 
 
 def has_both(plan: ScanPlan) -> bool:
-    """Return whether a plan has both inserted and deleted rows, so that some may cancel out."""
+    """Return whether a plan of changes has files with inserted and with deleted rows, so that some may cancel out."""
     if not len(plan.table):
         return False
     return len(pc.unique(pc.struct_field(plan.files["constants"], str(CHANGE.id)))) > 1

@@ -22,6 +22,7 @@ _EXPECTED = (
 class ForeignSchema:
     """A converted schema: SQL text or an Arrow schema.
 
+    - `columns`: the schema.
     - `key`: the names of the identifier fields; only pyiceberg schemas have them.
     - `is_of_frame`: whether the schema comes from pandas or Polars, whose nanosecond timestamps are often a mere
       default.
@@ -33,7 +34,7 @@ class ForeignSchema:
 
 
 def convert_schema(given: Any) -> ForeignSchema:
-    """Convert a schema of another library, or the schema of a data frame.
+    """Convert a schema of another library, or the schema of a data frame. SQL text and Arrow schemas are kept.
 
     Raises `InvalidOption` for an object without a schema, and for columns without a type.
 
@@ -68,7 +69,10 @@ def convert_schema(given: Any) -> ForeignSchema:
 
 
 def convert_type(name: str, given: Any) -> str | pa.DataType:
-    """Convert the type of one column to SQL text or an Arrow type; raises `InvalidOption`; see `convert_schema`."""
+    """Convert the type of one column of another library to SQL text or an Arrow type; SQL text stays.
+
+    Raises `InvalidOption`, with the column's name `name`, for an unknown type.
+    """
     if isinstance(given, str | pa.DataType):
         return given
     if _library(given) == "pyspark" and hasattr(given, "simpleString"):
@@ -107,7 +111,7 @@ def _spark_rest(field: Any) -> str:
 
 
 def _spark_type(kind: Any) -> str:
-    """Return the SQL name of a Spark type."""
+    """Return the SQL text of a PySpark data type, with the comments and nullability of struct members."""
     if hasattr(kind, "fields"):
         members = (f"{backquote(each.name)}: {_spark_type(each.dataType)}{_spark_rest(each)}" for each in kind.fields)
         return f"STRUCT<{', '.join(members)}>"
@@ -131,7 +135,10 @@ def _pandas_schema(given: Any) -> pa.Schema:
 
 
 def _check_types(schema: pa.Schema, types: Any) -> pa.Schema:
-    """Raise `InvalidOption` for object columns whose values do not reveal a type."""
+    """Return the schema; raise `InvalidOption` for pandas object columns without values that reveal a type.
+
+    `types` are the pandas types by column name.
+    """
     for field in schema:
         if pa.types.is_null(field.type):
             raise InvalidOption(

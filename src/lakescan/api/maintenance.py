@@ -142,7 +142,10 @@ class TableMaintenance:
 
 
 def _compact_files(table: MaintainableTable, executor: PlanningExecutor | None, options: Mapping[str, Any]) -> Any:
-    """Compact small files; rows of a clustered table are sorted along its columns. Large enough files stay."""
+    """Compact the small files of a table, by its method `compact` with `options`, and return the result.
+
+    In a clustered table, the rows of the files to compact are sorted along the clustering columns; large files stay.
+    """
     columns = table.health().clustering
     if not columns:
         return table.compact(executor=executor, **options)

@@ -82,7 +82,10 @@ def table(
 def open_table(
     path: str | os.PathLike[str] | Identifier, options: ReadOptions, key_manager: KeyManager | None = None
 ) -> Table:
-    """Open a table with parsed read options; see `table`."""
+    """Open a table with parsed read options; see `table`, also for the errors.
+
+    `key_manager` is the key manager that the user passed as an object, if any.
+    """
     text = location_of(path)
     location, identifier = location_or_name(text), identifier_of(text)
     found = None if identifier is None else find_table(identifier)
@@ -112,7 +115,10 @@ def open_table(
 
 
 def _scan_at_path(location: str, wanted: Format | None, storage: Storage, options: ReadOptions, text: str) -> ScanSpec:
-    """Return a scan of the table at a location; `text` is the location as the user wrote it, for messages."""
+    """Return a scan of the table at a location that is not a catalog's name; raises the errors of `table`.
+
+    `wanted` is the format, None to detect it. `text` is the location as the user wrote it, for messages.
+    """
     if wanted is None:
         chosen, path = _detect(location, storage, options, text)
     else:
@@ -168,7 +174,7 @@ def _not_a_table(location: str, storage: Storage, text: str) -> NotATable:
 
 
 def _catalog_hint(location: str) -> str:
-    """Return a hint for a path that looks like a table name of an unknown catalog; else an empty text."""
+    """Return the end of a message for a path that looks like a table name without a known catalog; else empty text."""
     parts = split_name(location) or ()
     if len(parts) == 2:
         return "; as a table's name, it needs a catalog: catalog.namespace.table, see lakescan.catalog"

@@ -22,7 +22,10 @@ def as_rows(data: Any) -> Rows:
 
 
 def session_settings_of(data: Any) -> SessionSettings:
-    """Return how the session of a Spark data frame stages rows (write-audit-publish); `NO_SESSION` for other data."""
+    """Return the settings of a Spark data frame's session for staging writes (write-audit-publish).
+
+    Returns `NO_SESSION` for other data.
+    """
     if library_of(data) == "pyspark" and hasattr(data, "sparkSession"):
         from lakescan.spark.wap import settings_of_session
 

@@ -102,7 +102,11 @@ def _log_result(location: str, result: WriteResult) -> WriteResult:
 def _create_table(
     rows: Rows, location: str, options: WriteOptions, storage: dict[str, Any], *, is_overwrite: bool
 ) -> WriteResult:
-    """Create the table with the rows, in one commit."""
+    """Create the table with the rows, in one commit, and return the result.
+
+    With `is_overwrite`, the options of overwrites apply instead of those of appends. Raises `CreatedConcurrently` if
+    another writer creates the table.
+    """
     where = options.replace_where
     if is_overwrite:
         options.check_overwrites(where)
@@ -113,7 +117,10 @@ def _create_table(
 
 
 def _as_options(properties: Mapping[str, Any] | None) -> dict[str, object]:
-    """Return the properties of a new table as write options; raises `InvalidOption`."""
+    """Return the properties of a new table as write options (`table-property.<name>`).
+
+    Raises `InvalidOption` for a value that is not a mapping.
+    """
     if not isinstance(properties, Mapping | None):
         raise InvalidOption(f"properties are a mapping of names to values, not {properties!r}")
     return {f"table-property.{name}": value for name, value in (properties or {}).items()}

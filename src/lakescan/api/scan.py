@@ -583,7 +583,7 @@ def _is_list(columns: object) -> TypeGuard[Iterable[str | Column]]:
 
 
 def _reference(column: object) -> str:
-    """Return an argument of `select` as text; raises `InvalidOption`."""
+    """Return an argument of `select` (text or `lakescan.col`) as text; raises `InvalidOption` for other values."""
     if isinstance(column, Column):
         return column.name
     if not isinstance(column, str):

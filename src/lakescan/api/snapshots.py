@@ -436,7 +436,10 @@ def _snapshot_id(version: int | None) -> int | None:
 
 
 def _ref_selector(target: Target, ref: str) -> SnapshotSelector:
-    """Return the selector for a branch or tag of this name."""
+    """Return the selector of the snapshot that a branch or tag of this name points to.
+
+    An unknown name is taken as a branch, so that its use raises `NoSuchSnapshot`.
+    """
     table = target.scan.table
     kinds = {name: kind for kind in RefKind for name in table.refs(kind)}
     is_tag = kinds.get(ref) is RefKind.TAG

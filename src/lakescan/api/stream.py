@@ -49,7 +49,11 @@ _ORDER = "watermark-column"  # also a key of an offset within a commit whose fil
 
 
 class TableStream:
-    """A stream of the commits of a table, with the columns, filter and stream options of a scan. Not thread-safe."""
+    """A stream of the commits of a table, with the columns, filter and stream options of a scan. Not thread-safe.
+
+    - `interval`: the seconds between checks for new commits.
+    - `allowed_failures`: the number of failed checks in a row that are retried; None for no limit.
+    """
 
     def __init__(self, scan: ScanSpec) -> None:
         scan = _select_wap_branch(scan)
@@ -79,11 +83,11 @@ class TableStream:
 
     @property
     def scan(self) -> ScanSpec:
-        """The scan that all increments share: its columns, filter and options."""
+        """The scan whose columns, filter and options all batches of the stream have."""
         return self._scan
 
     def initial_offset(self) -> Offset:
-        """Return the offset at which the options start the stream; raises `NoSuchSnapshot`."""
+        """Return the offset where the stream begins according to its options; raises `NoSuchSnapshot`."""
         return self._table.starting_point(self._start, self._branch)
 
     @property
@@ -93,11 +97,14 @@ class TableStream:
 
     @property
     def limits(self) -> IncrementLimits:
-        """The limits of one batch."""
+        """The limits of the files, rows, bytes and commits of one batch."""
         return self._limits
 
     def newest_offset(self) -> Offset:
-        """Refresh the table, and return the offset after its newest commit."""
+        """Refresh the table, and return the offset after its newest commit.
+
+        After `end_here`, return the offset where the stream ends.
+        """
         self._refresh()
         return self._newest()
 
@@ -109,9 +116,9 @@ class TableStream:
     def latest_offset(self, start: Offset, *, limited: bool = True) -> Offset:
         """Return the end offset of the next batch: after the newest commit, or earlier if limits are reached.
 
-        The batch begins at `start`. With `limited=False`, the limits do not apply. A commit that the stream cannot read
-        ends the batch before it. If it is the first commit to read, it raises `RowsChanged` (it removed rows, and no
-        option handles that) or `SchemaChanged` (its schema differs).
+        The batch begins at `start`, which is returned if nothing is new. With `limited=False`, the limits do not apply.
+        A commit that the stream cannot read ends the batch before it. If it is the first commit to read, this raises
+        `RowsChanged` (it removed rows, and no option handles that) or `SchemaChanged` (its schema differs).
         """
         self._refresh()
         budget = Budget(self._limits if limited else IncrementLimits())
@@ -147,12 +154,15 @@ class TableStream:
         return self._scan.select_increment(self._table, replace(state, id=end.commit, timestamp=None))
 
     def read(self, start: Offset, end: Offset) -> Iterator[pa.RecordBatch]:
-        """Yield record batches of the rows, or the changes of rows, between two offsets."""
+        """Yield record batches of the rows, or changes of rows, between two offsets; raises the errors of `between`."""
         scan = self.between(start, end)
         return Changes(scan).to_batches() if self._policy.changes else Scan(scan).to_batches()
 
     def backlog(self, start: Offset) -> Backlog:
-        """Return totals of the unread commits after an offset, up to the last refresh, as the commits record them."""
+        """Return the number of unread commits after an offset, and totals of their files, rows and bytes.
+
+        The totals are those that the commits record, of the commits that the last refresh found.
+        """
         unread = [c for c in self._after(start) if self._policy.action(c) == "read"]
         files, rows, size = (sum(getattr(c, name) or 0 for c in unread) for name in ("files", "rows", "size"))
         return Backlog(len(unread), files, rows, size)
@@ -190,7 +200,10 @@ class TableStream:
         return None if self._ordered_by is None else self._ordered_by.id
 
     def _order(self, offset: Offset) -> str | None:
-        """Return the column that orders the files of a partly read commit; None without such an order."""
+        """Return the name of the column that orders the files of a partly read commit.
+
+        None for an offset between commits, or without the option `watermark-column`.
+        """
         return None if offset.is_whole or self._ordered_by is None else self._ordered_by.name
 
     def _parts(self, start: Offset, end: Offset) -> Iterator[CommitPart]:
@@ -213,7 +226,7 @@ class TableStream:
         raise NoSuchSnapshot(f"{self._table.location}: commit {end.commit}, the end of the range to read, was removed")
 
     def _advance(self, offset: Offset, budget: Budget) -> Offset:
-        """Advance an offset within its commit by as many files as the budget allows."""
+        """Return the offset after as many more files of its commit as the budget allows; plans the commit for it."""
         whole = (CommitPart(offset.commit, initial=offset.initial),)
         one = Increment(whole, self._request.exclude, ordered_by=self._order_id)
         state = self._table.increment(self._schema, one)
@@ -239,7 +252,7 @@ class TableStream:
         )
 
     def _after(self, offset: Offset) -> Iterator[Commit]:
-        """Yield the commits after an offset, up to the fixed end of the stream, if it has one."""
+        """Yield the commits after an offset, oldest first, up to the end that `end_here` has set, if any."""
         if self._last is not None and offset.commit == self._last:
             return
         after = None if offset.commit == BEFORE.commit else offset.commit
@@ -275,7 +288,7 @@ def _select_wap_branch(scan: ScanSpec) -> ScanSpec:
 
 
 def _check_no_state(scan: ScanSpec) -> None:
-    """Raise `InvalidOption` if the scan selects one snapshot: a stream follows all of them."""
+    """Raise `InvalidOption` if the scan selects one snapshot or version: a stream follows all commits."""
     selecting = [name for name in scan.options.states if name != "branch"]
     if selecting or scan.selector is not None:
         what = f"option {selecting[0]!r} selects" if selecting else f"{scan} is"
@@ -286,9 +299,10 @@ def _check_no_state(scan: ScanSpec) -> None:
 
 
 def _event_time(name: str | None, snapshot: Snapshot) -> t.Field | None:
-    """Return the column whose lower bounds order the files of a commit; None without the option `watermark-column`.
+    """Return the field of the column `name`, the option `watermark-column`, whose lower bounds order a commit's files.
 
-    Raises `NoSuchColumn`, and `InvalidOption` for a column of another type than timestamp, date, int or long.
+    None without the option. Raises `NoSuchColumn`, and `InvalidOption` for a column that is not a timestamp, date, int
+    or long.
     """
     if name is None:
         return None
@@ -299,7 +313,10 @@ def _event_time(name: str | None, snapshot: Snapshot) -> t.Field | None:
 
 
 def batch_scan(scan: ScanSpec) -> ScanSpec:
-    """Return the batch scan of a stream's branch, without stream options. A changelog has the change columns."""
+    """Return a scan of a stream's branch as it is now, with the stream's columns and filter but no stream options.
+
+    If the stream returns changes of rows, the scan also has the columns that describe them.
+    """
     options = scan.options
     plain = replace(scan, options=batch_read_options(options))
     table = scan.table
@@ -345,7 +362,10 @@ class BatchStream:
 
     @property
     def backlog(self) -> Backlog:
-        """The totals of the commits after the offset that are still to be read; refreshes the table."""
+        """The number of commits after the offset that are still to be read, and totals of their files, rows and bytes.
+
+        Refreshes the table.
+        """
         self._stream.newest_offset()
         return self._stream.backlog(self._at)
 

@@ -104,7 +104,10 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
 
     @property
     def _spec(self) -> ScanSpec:
-        """A scan of all rows. The table is reopened first if this object has written to it."""
+        """A scan of all rows. The table is reopened first if this object has written to it.
+
+        Then, raises `CommitConflict` if another table has replaced it in the meantime.
+        """
         if self._has_written:
             now = self._opened.table.reopen()
             if self._written_to not in (None, now.identity):
@@ -986,7 +989,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         return result
 
     def _target(self, options: WriteOptions, *, same: bool = True) -> Target:
-        """Open the current table for a write.
+        """Open the current table for a write, with these write options.
 
         With `same`, raises `CommitConflict` if another table has replaced the one that this object opened.
         """

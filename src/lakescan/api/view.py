@@ -76,7 +76,7 @@ class View:
 
     @property
     def name(self) -> Identifier:
-        """The view's name: catalog, namespace, name."""
+        """The view's name in its catalog, as an identifier: catalog, namespace, name."""
         return self._stored.identifier
 
     @property

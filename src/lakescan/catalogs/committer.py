@@ -1,6 +1,6 @@
-"""Committers of tables in catalogs and of tables without a catalog, which are committed by version files.
+"""Committers: commit to tables by their names in catalogs, or without a catalog by version files in the table's folder.
 
-They implement `lakescan.tables.committer`.
+They implement the protocols `Committer` and `TableCreator` of `lakescan.tables.committer`.
 """
 
 from __future__ import annotations
@@ -36,23 +36,24 @@ class _TableCommitter:
 
     @property
     def catalog(self) -> Any:
-        """The connection to the catalog."""
+        """The pyiceberg catalog that loads and commits the table. Subclasses override it."""
         raise NotImplementedError
 
     def translate_errors(self) -> AbstractContextManager[None]:
-        """Context manager: re-raise the catalog's errors as lakescan errors."""
+        """Context manager: re-raise the catalog's errors as lakescan errors; see `lookup.translate_catalog_errors`."""
         return translate_catalog_errors(self.identifier)
 
     def reporter(self) -> Callable[[CommitReport], None] | None:
-        """Return the function that sends commit reports to the reporters of the process and of the catalog, if any."""
+        """Return the function that sends commit reports to the reporters of the process and the catalog, or None."""
         from lakescan.catalogs.metrics import report_commit, wants_commits
 
         return partial(report_commit, self.identifier) if wants_commits(self.identifier) else None
 
     def other_references(self, folder: str, storage: Storage, doing: str) -> Iterator[pa.Array]:
-        """Yield the locations of the files of the catalog's other tables that may share `folder`.
+        """Yield the locations of all files that the catalog's other tables reference, if they may share `folder`.
 
-        `doing` names the operation for error messages.
+        A table may share the folder if a folder of its own overlaps it, or if it does not own its files. `doing` starts
+        the error message, such as "dropping". Raises `UnsupportedFeature` if another table cannot be opened.
         """
         from lakescan.catalogs.shared_files import referenced_files, tables_that_may_share
 
@@ -63,43 +64,49 @@ class _TableCommitter:
 
 @dataclass(frozen=True)
 class FolderCommitter(_TableCommitter):
-    """Commits to a table without a catalog, by creating the next metadata version file in its folder."""
+    """Commits to a table without a catalog, by creating the next metadata version file in its folder.
+
+    `_storage` is the storage that the folder was opened with.
+    """
 
     _storage: Storage = field(repr=False)
 
     @property
     def catalog(self) -> Any:
-        """The `HadoopTables` that open tables by their folders."""
+        """A `HadoopTables`, the pyiceberg catalog that opens tables by their folders."""
         from lakescan.catalogs.hadoop import tables_in
 
         return tables_in(self._storage)
 
     @property
     def key_manager(self) -> str | None:
-        """Always None: the key manager is that of the storage."""
+        """Always None: the storage has the key manager."""
         return None
 
     def storage(self, table: Any) -> Storage:
-        """Return the storage that the folder was opened with."""
+        """Return the storage that the folder was opened with; `table` is ignored."""
         return self._storage
 
 
 @dataclass(frozen=True)
 class CatalogCommitter(_TableCommitter):
-    """Commits to a table by its name in a catalog; also creates and registers tables. Pickled as the name only."""
+    """Commits to a table by its name in a catalog; also creates and registers tables.
+
+    Pickling keeps only the name, so each process commits through its own connection.
+    """
 
     @property
     def catalog(self) -> Any:
-        """This process's connection to the catalog."""
+        """This process's connection to the catalog; raises `NoSuchCatalog` and `MissingDependency`."""
         return connection(self.identifier.catalog)
 
     @property
     def key_manager(self) -> str | None:
-        """The catalog's property `key-manager`."""
+        """The import name of the key manager, the catalog's property `key-manager`; None if it is not set."""
         return key_manager_name(self.identifier.catalog)
 
     def storage(self, table: Any) -> Storage:
-        """Return a storage with the table's properties and the credentials that the catalog vends for the table."""
+        """Return a storage with a pyiceberg table's FileIO properties, and its credentials from the catalog."""
         return Storage(
             io_properties=storage_properties(table.io.properties),
             key_manager=key_manager_of(self.identifier.catalog),
@@ -109,19 +116,23 @@ class CatalogCommitter(_TableCommitter):
 
     @property
     def allowed_locations(self) -> AllowedLocations:
-        """The catalog's property `allowed-locations`."""
+        """The limits in the catalog's property `allowed-locations`; nothing is refused if it is not set."""
         return location_limits(self.identifier.catalog)
 
     def check_free(self) -> None:
-        """Raise `TableExists` or `CreatedConcurrently` if a view or a table of any format has the name."""
+        """Raise an error if the name of a new table is taken; see `lakescan.catalogs.lookup.check_free`.
+
+        Raises `TableExists` for a view or a table of an unsupported format, and `CreatedConcurrently` for a Delta
+        table. An Iceberg table is not detected here.
+        """
         check_free(self.identifier)
 
     def check_namespace(self) -> None:
-        """Raise `NoSuchNamespace` if the catalog lacks the table's namespace."""
+        """Raise `NoSuchNamespace` if the catalog lacks the table's namespace, `StorageError` if it does not respond."""
         check_namespace_exists(self.identifier)
 
     def check_location(self, location: str | None) -> None:
-        """Check that pyiceberg can create the table's folder from its name or from the given location.
+        """Check that pyiceberg can create the table's folder, from its name or at `location`.
 
         Raises `InvalidOption` for a name that cannot be a folder, and `UnsupportedFeature` for a location with `?` or
         `#`, which pyiceberg would truncate.
@@ -145,15 +156,19 @@ class CatalogCommitter(_TableCommitter):
         *,
         repeated: tuple[type[Exception], ...] = (),
     ) -> T | None:
-        """Make a change in the catalog; see `lakescan.catalogs.lost_answers.commit_change`."""
+        """Make a change in the catalog, and look up its outcome if the response is lost.
+
+        See `lakescan.catalogs.lost_answers.commit_change` for the parameters and errors.
+        """
         from lakescan.catalogs.lost_answers import commit_change
 
         return commit_change(doing, change, is_made, repeated=repeated)
 
     def register_metadata(self, location: str, content: bytes) -> None:
-        """Register a metadata file with the given content as the table's; raises `TableExists`.
+        """Register the metadata file at `location`, whose bytes are `content`, as the Iceberg table of this name.
 
-        Catalogs may not read the file before the table is registered, so its content is checked here.
+        Raises `TableExists`, `CommitStateUnknown`, and `CorruptMetadata` if pyiceberg cannot read `content`. Catalogs
+        may not read the file before they register the table.
         """
         from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 
@@ -178,22 +193,31 @@ class CatalogCommitter(_TableCommitter):
                 raise TableExists(f"{name} already exists") from error
 
     def register_folder(self, location: str) -> None:
-        """Register the name of a Delta table for the folder `location`."""
+        """Register the folder `location` as the Delta table of this name.
+
+        Raises `TableExists`, `CommitStateUnknown`, and `UnsupportedFeature` if the catalog cannot register Delta
+        tables.
+        """
         from lakescan.catalogs.delta_names import DeltaNames
 
         with self.translate_errors():
             DeltaNames(self.catalog).add(self.identifier.within, location)
 
     def place_table(self, location: str | None) -> TablePlace:
-        """Choose the folder of a new table: one under the warehouse, or the one that a Unity Catalog assigns."""
+        """Choose the folder of a new Delta table: `location`, or one of the catalog; see `create.place_table`.
+
+        Raises `NoSuchNamespace`, `TableExists`, `StorageError`, and `UnsupportedFeature` if the catalog cannot register
+        Delta tables.
+        """
         from lakescan.catalogs.create import place_table
 
         return place_table(self.catalog, self.identifier, location)
 
     def name_table(self, location: str, storage: Storage) -> AbstractContextManager[None]:
-        """Context manager: register a table while its body creates it.
+        """Context manager: register the Delta table that its body creates in the folder `location`.
 
-        A Unity Catalog registers the table after the body, other catalogs before it.
+        A Unity Catalog registers the table after the body, other catalogs before it. `storage` is that of
+        `place_table`. Raises `CreatedConcurrently`, `CommitStateUnknown`, `StorageError`.
         """
         from lakescan.catalogs.create import name_table
 
@@ -201,5 +225,5 @@ class CatalogCommitter(_TableCommitter):
 
 
 def committer_of(name: Identifier | None, location: str, storage: Storage) -> Committer:
-    """Return the committer of a named table or, if `name` is None, of the table in the folder `location`."""
+    """Return a `CatalogCommitter` for `name` or, if it is None, a `FolderCommitter` for the folder `location`."""
     return FolderCommitter(Identifier.of_path(location), storage) if name is None else CatalogCommitter(name)

@@ -1,4 +1,4 @@
-"""Placing and registering new Delta tables."""
+"""Chooses the folders of new Delta tables in catalogs, and registers their names."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _Made = TypeVar("_Made")
 
 @dataclass(frozen=True)
 class DeltaPlace:
-    """The location of a new Delta table, and the name that it gets in a catalog."""
+    """The location of a new Delta table, and the name `identifier` that it gets in the pyiceberg `catalog`."""
 
     catalog: Catalog
     identifier: Identifier
@@ -48,7 +48,7 @@ class DeltaPlace:
 
     @property
     def storage(self) -> Storage:
-        """The storage of the location, with the settings of the catalog."""
+        """A storage with the catalog's storage properties and allowed locations, for a table at `location`."""
         allowed = location_limits(self.identifier.catalog, self.location)
         return Storage(io_properties=storage_properties(self.catalog.properties), allowed=allowed)
 
@@ -79,7 +79,7 @@ class DeltaPlace:
             raise
 
     def _withdraw(self, is_own: bool) -> None:
-        """Unregister the name if this process registered it. A failure is only logged."""
+        """Unregister the name if this process registered it (`is_own`). A failure is only logged."""
         try:
             if is_own:
                 DeltaNames(self.catalog).remove(self.identifier.within)
@@ -88,13 +88,11 @@ class DeltaPlace:
 
 
 def place_of_delta(catalog: Catalog, identifier: Identifier, location: str | None) -> DeltaPlace:
-    """Return the place of a new Delta table: `location`, or by default a folder under the catalog's warehouse.
+    """Return the `DeltaPlace` of a new table at `location`, or by default in a folder under the catalog's warehouse.
 
-    If the default folder already has a table (DROP TABLE kept its files, or the table was renamed), the place is a new
-    folder next to it.
-
-    Raises `NoSuchNamespace`, `TableExists` for a name that is taken, and `UnsupportedFeature` for a catalog that cannot
-    register Delta tables.
+    If the default folder already has a Delta table (DROP TABLE kept its files, or the table was renamed), a new folder
+    next to it is chosen. Raises `NoSuchNamespace`, `TableExists` for a name that is taken, `InvalidOption` for a
+    catalog without a warehouse, and `UnsupportedFeature` for a catalog that cannot register Delta tables.
     """
     check_free(identifier)
     DeltaNames(catalog).check()
@@ -109,8 +107,9 @@ def place_of_delta(catalog: Catalog, identifier: Identifier, location: str | Non
 
 
 def place_table(catalog: Any, identifier: Identifier, location: str | None) -> TablePlace:
-    """Return the folder, storage and required features of a new Delta table, as its catalog requires them.
+    """Return the location, the storage, and the required properties and features of a new Delta table.
 
+    A Unity Catalog stages the table on its server, which sets the requirements. Other catalogs set no requirements.
     Raises the errors of `place_of_delta`, and `StorageError`.
     """
     if not isinstance(catalog, UnityCatalog):
@@ -125,7 +124,11 @@ def place_table(catalog: Any, identifier: Identifier, location: str | None) -> T
 
 
 def name_table(catalog: Any, identifier: Identifier, location: str, storage: Storage) -> AbstractContextManager[None]:
-    """Return the context manager that registers a table placed by `place_table` while its body creates the table."""
+    """Return a context manager whose body creates the Delta table in the folder `location`; it registers the name.
+
+    The folder and `storage` are those of `place_table`. A Unity Catalog registers the table after the body, other
+    catalogs before it. Raises `CreatedConcurrently`, `CommitStateUnknown`, `StorageError`.
+    """
     if isinstance(catalog, UnityCatalog):
         return unity_named(catalog, identifier, storage)
     return place_of_delta(catalog, identifier, location).registration()
@@ -136,8 +139,8 @@ def make_named_delta(
 ) -> _Made:
     """Create a Delta table with `make(location, storage)`, and register its name. Returns the result of `make`.
 
-    The default location is a folder under the catalog's warehouse. Raises `NoSuchNamespace`, `CreatedConcurrently`,
-    `UnsupportedFeature` (Unity Catalog), and the errors of `make`.
+    The default location is a folder under the catalog's warehouse. Raises the errors of `place_of_delta` and of `make`,
+    `CreatedConcurrently`, and `UnsupportedFeature` for a Unity Catalog.
     """
     if isinstance(catalog, UnityCatalog):
         raise UnsupportedFeature(f"cloning to {identifier}, in a catalog of type unity", "Create it, and append rows.")
@@ -147,7 +150,10 @@ def make_named_delta(
 
 
 def _default_location(catalog: Catalog, identifier: Identifier) -> str:
-    """Return the table's folder in the catalog's warehouse or, in a Hive metastore, in the location of its database."""
+    """Return the table's folder in the catalog's warehouse or, in a Hive metastore, in the location of its database.
+
+    Raises `InvalidOption` if the catalog has no warehouse.
+    """
     if is_hive(catalog):
         with translate_catalog_errors(identifier):
             database = catalog.load_namespace_properties(identifier.namespace).get("location")

@@ -32,7 +32,10 @@ class _Names(Protocol):
 
 @dataclass(frozen=True)
 class DeltaNames:
-    """The registered Delta tables of a pyiceberg catalog. Only SQL, Glue and Hive catalogs can register them."""
+    """The Delta tables that a pyiceberg catalog of type sql, glue or hive registers. Other types have no Delta tables.
+
+    Names are tuples of the namespace's levels and the table, without the catalog.
+    """
 
     catalog: Any
 
@@ -41,11 +44,14 @@ class DeltaNames:
         return None if (kept := self._store) is None else kept.location(name)
 
     def names(self, namespace: tuple[str, ...]) -> list[str]:
-        """Return the names of the Delta tables of a namespace, sorted."""
+        """Return the names of the Delta tables of a namespace, sorted; empty if it does not exist."""
         return [] if (kept := self._store) is None else kept.names(namespace)
 
     def other(self, name: tuple[str, ...]) -> str | None:
-        """Describe an entry that is neither an Iceberg nor a Delta table, such as "a Hive view"; else None."""
+        """Describe an entry that is neither an Iceberg nor a Delta table, such as "a Hive view".
+
+        None if the name is free, or is an Iceberg or Delta table.
+        """
         return None if (kept := self._store) is None else kept.other(name)
 
     def check(self) -> None:
@@ -57,7 +63,7 @@ class DeltaNames:
             )
 
     def add(self, name: tuple[str, ...], location: str) -> bool:
-        """Register a table, and return whether this call did it.
+        """Register the Delta table at `location` under a name, and return whether this call did it.
 
         Returns False if the response was lost and the name has this location: another writer may have registered it.
 
@@ -79,13 +85,19 @@ class DeltaNames:
         return commit_change(self._doing("registering", name), add, is_made) or False
 
     def remove(self, name: tuple[str, ...]) -> None:
-        """Unregister a table if it is registered; raises `CommitStateUnknown`."""
+        """Unregister a Delta table, and keep its files. Does nothing if the name is not that of a Delta table.
+
+        Raises `CommitStateUnknown`.
+        """
         if (kept := self._store) is not None:
             is_made = lambda: True if kept.location(name) is None else None  # noqa: E731
             commit_change(self._doing("dropping", name), lambda: kept.remove(name), is_made)
 
     def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
-        """Rename a registered table; raises `TableExists` and `CommitStateUnknown`."""
+        """Rename a registered Delta table, in a catalog that can register them (see `check`).
+
+        Raises `TableExists` and `CommitStateUnknown`. A Hive metastore and Glue also raise `NoSuchTable`.
+        """
         kept = self._store
         assert kept is not None
         location = kept.location(name)
@@ -118,7 +130,10 @@ _SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 
 @dataclass(frozen=True)
 class HiveDeltaNames:
-    """The Delta tables registered in pyiceberg's Hive catalog. Their columns are only in their logs."""
+    """The Delta tables registered in pyiceberg's Hive catalog, by names (database, table).
+
+    lakescan registers a placeholder instead of their columns, which are only in the tables' logs.
+    """
 
     catalog: Any
 
@@ -128,20 +143,21 @@ class HiveDeltaNames:
         return found.location if found is not None and found.is_delta else None
 
     def names(self, namespace: tuple[str, ...]) -> list[str]:
-        """Return the names of the Delta tables of a database, sorted."""
+        """Return the names of the Delta tables of a database, sorted; empty if it does not exist."""
         found = self._client.tables(namespace[0]) if len(namespace) == 1 else []
         return sorted(str(each.tableName) for each in found if _entry_of(each).is_delta)
 
     def other(self, name: tuple[str, ...]) -> str | None:
-        """Describe the entry of a name that is neither an Iceberg nor a Delta table; else None."""
+        """Describe the entry of a name, such as "a Hive view"; None if it is missing, or an Iceberg or Delta table."""
         found = self._entry(name)
         return None if found is None else found.other("Hive")
 
     def add(self, name: tuple[str, ...], location: str) -> None:
-        """Register a table; raises `TableExists` and `NoSuchNamespace`.
+        """Register the Delta table at `location`; raises `TableExists`, `NoSuchNamespace`, and `NotCreated`.
 
-        Creates the table's folder first. Otherwise the metastore creates it, and when two writers register the same
-        table, the metastore deletes the winner's folder with all its files while it refuses the other writer.
+        Creates the table's folder first; `NotCreated` means that this failed. Otherwise the metastore creates the
+        folder, and when two writers register the same table, the metastore deletes the winner's folder with all its
+        files while it refuses the other writer.
         """
         from hive_metastore.ttypes import FieldSchema, SerDeInfo, StorageDescriptor, Table
 
@@ -172,7 +188,7 @@ class HiveDeltaNames:
             self._client.drop(name)
 
     def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
-        """Rename a table, and keep its other registered properties.
+        """Rename a Delta table in the metastore, and keep its other registered properties.
 
         Raises `TableExists`, `NoSuchTable`, and `UnsupportedFeature` for a managed table, whose files would be moved.
         """
@@ -198,7 +214,7 @@ class HiveDeltaNames:
 
 
 def absolute_location(location: str) -> str:
-    """Return the location as an absolute URI, so that it is the same for all processes of this machine."""
+    """Return a local path as an absolute `file://` URI, the same for all processes; other locations unchanged."""
     scheme, _, path = split_location(location)
     return f"file://{os.path.abspath(path)}" if scheme == "file" else location
 

@@ -1,9 +1,8 @@
-"""pyiceberg's `FileIO`, by the Arrow filesystems that lakescan connects to.
+"""A pyiceberg `FileIO` that opens files by the same Arrow filesystems as lakescan.
 
-Tables are read and written by the same clients. By itself, pyiceberg uses adlfs for Azure locations or passes container
-and account to Arrow as one name; it ignores Hadoop's settings and HDFS locations without a host; and it ignores Google
-storage tokens without an expiry. All locations are checked against the catalog's allowed locations, since pyiceberg
-opens a catalog entry's metadata file before lakescan does.
+By itself, pyiceberg uses adlfs for Azure locations, or passes container and account to Arrow as one name. It ignores
+Hadoop's settings, HDFS locations without a host, and Google storage tokens without an expiry. All locations are checked
+against the catalog's allowed locations, since pyiceberg opens a catalog entry's metadata file before lakescan does.
 """
 
 from __future__ import annotations
@@ -25,11 +24,18 @@ _OWN = ("abfs", "gcs", "hdfs")
 
 
 class ArrowFiles(PyArrowFileIO):
-    """The metadata files and manifests of a catalog's tables. Local files are opened by pyiceberg itself."""
+    """Opens, writes and deletes the metadata files and manifests of a catalog's tables.
+
+    Local files are opened by pyiceberg itself.
+    """
 
     @staticmethod
     def parse_location(location: str, properties: Any = None) -> tuple[str, str, str]:
-        """Split a location into its scheme, its authority, and its path in the Arrow filesystem."""
+        """Split a location into its scheme, its authority, and its path in the Arrow filesystem.
+
+        In Azure and Google's storage, the path starts with the container or bucket. pyiceberg splits S3 and local
+        locations, with `properties`.
+        """
         scheme, authority, path = split_location(location)
         match store_of(scheme):
             case "abfs":
@@ -47,21 +53,27 @@ class ArrowFiles(PyArrowFileIO):
 
     @cached_property
     def _storage(self) -> Storage:
-        """The storage of the catalog. Azure secrets are sent only to their own account."""
+        """The storage that connects to Azure, Google's storage and HDFS with the catalog's properties.
+
+        Azure secrets are sent only to their own account. Locations are not checked here.
+        """
         return Storage(io_properties=storage_properties(self.properties), allowed=AllowedLocations(is_named=False))
 
     def new_input(self, location: str) -> PyArrowFile:
-        """Open a file for reading; raises `LocationRefused` outside the catalog's allowed locations."""
+        """Return a handle to read a file, without opening it.
+
+        Raises `LocationRefused` outside the catalog's allowed locations.
+        """
         self._location_limits.check(location)
         return super().new_input(location)
 
     def new_output(self, location: str) -> PyArrowFile:
-        """Open a file for writing; raises `LocationRefused`."""
+        """Return a handle to write a file; raises `LocationRefused` outside the catalog's allowed locations."""
         self._location_limits.check(location)
         return super().new_output(location)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Delete a file; raises `LocationRefused`."""
+        """Delete a file; raises `LocationRefused` outside the catalog's allowed locations."""
         self._location_limits.check(location if isinstance(location, str) else location.location)
         super().delete(location)
 

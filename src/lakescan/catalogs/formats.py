@@ -1,7 +1,7 @@
-"""The table formats by name, and opening of tables for writes. Only this module lists formats and compares their names.
+"""The table formats by name (`delta`, `iceberg`), and opening of tables for writes.
 
-Users and catalogs name the format of a table; a folder's format follows from its metadata. Everything else uses
-`Format` objects.
+Users and catalogs name the format of a table. A folder's format follows from its metadata. Only this module lists the
+formats and compares their names: everything else uses `Format` objects.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DEFAULT = "iceberg"  # the format of new tables in a catalog
 
 
 def format_named(name: str) -> Format:
-    """Return the format with a name (case-insensitive); raises `InvalidOption` for an unknown one."""
+    """Return the format called "delta" or "iceberg" (case-insensitive); raises `InvalidOption` for other names."""
     if (known := FORMATS.get(name.lower() if isinstance(name, str) else "")) is None:
         raise InvalidOption(f"format {name!r} is unknown: use {' or '.join(map(repr, sorted(FORMATS, reverse=True)))}")
     return known
@@ -41,7 +41,7 @@ def format_at(location: str, storage: Storage) -> Format | None:
 
 
 def exists(path: str, storage_options: Mapping[str, Any]) -> bool:
-    """Return whether the name or folder `path` has a table that lakescan can write to."""
+    """Return whether the identifier or folder `path` has a Delta or Iceberg table. False for a view."""
     identifier = identifier_of(path)
     if identifier is None:
         found = format_at(absolute(path), Storage(storage_options))
@@ -54,9 +54,9 @@ def exists(path: str, storage_options: Mapping[str, Any]) -> bool:
 
 
 def open_target(path: str, format: str | None, options: WriteOptions, storage_options: Mapping[str, Any]) -> Target:
-    """Open the table at a path or with an identifier for a write; raises `NotATable` if it is missing.
+    """Open the table in a folder or with an identifier for a write; raises `NotATable` if it is missing.
 
-    See `existing_target`.
+    See `existing_target` for the other parameters and errors.
     """
     target = existing_target(path, format, options, storage_options)
     if target is None:
@@ -67,10 +67,10 @@ def open_target(path: str, format: str | None, options: WriteOptions, storage_op
 def existing_target(
     path: str, format: str | None, options: WriteOptions, storage_options: Mapping[str, Any]
 ) -> Target | None:
-    """Open the table at a path or with an identifier for a write, or return None if it does not exist.
+    """Open the table in a folder or with an identifier for a write, or return None if it does not exist.
 
-    Raises `UnsupportedFeature` for an Iceberg table given by path, since commits go through a catalog, and
-    `InvalidOption` if `format` contradicts the table.
+    Raises `UnsupportedFeature` for an Iceberg table that is addressed by its folder although a catalog owns it,
+    `IsAView`, and `InvalidOption` if `format` or an option contradicts the table's format.
     """
     wanted = None if format is None else format_named(format)
     identifier = identifier_of(path)
@@ -90,10 +90,10 @@ def existing_target(
 def new_table(
     path: str, format: str | None, options: WriteOptions, storage_options: Mapping[str, Any], rows: pa.Schema
 ) -> NewTable:
-    """Define the table that a write creates at a path or with an identifier, with the columns of `rows`.
+    """Define the table that a write creates in a folder or with an identifier, with the columns of `rows`.
 
-    Raises `InvalidOption` if `format` is needed, `CreatedConcurrently` if the table exists already, and the errors of
-    `WriteOptions.check_new_table`.
+    Without `format`, a table with an identifier is an Iceberg table, and a folder raises `InvalidOption`. Raises
+    `CreatedConcurrently` if the table exists already, and the errors of `WriteOptions.check_new_table`.
     """
     identifier = identifier_of(path)
     if format is None and identifier is None:

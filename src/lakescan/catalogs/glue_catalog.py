@@ -29,12 +29,12 @@ _GIVEN = (
 
 
 def is_glue(catalog: Any) -> bool:
-    """Return whether a pyiceberg catalog is AWS Glue."""
+    """Return whether a pyiceberg catalog is its `GlueCatalog` (AWS Glue), or a subclass."""
     return "GlueCatalog" in {each.__name__ for each in type(catalog).__mro__}
 
 
 def keep_fields(catalog: Any) -> None:
-    """Make commits to Iceberg tables keep the other fields of their Glue entries, such as owner and description.
+    """Make a Glue catalog's commits to Iceberg tables keep the entries' other fields, such as owner and description.
 
     pyiceberg itself replaces the entry by a new one, made of the table's metadata only.
     """
@@ -57,7 +57,10 @@ def keep_fields(catalog: Any) -> None:
 
 @dataclass(frozen=True)
 class GlueDeltaNames:
-    """The Delta tables registered in pyiceberg's Glue catalog. Their columns are only in their logs."""
+    """The Delta tables registered in pyiceberg's Glue catalog, by names (database, table).
+
+    lakescan registers them without columns, which are only in the tables' logs.
+    """
 
     catalog: Any
 
@@ -67,27 +70,27 @@ class GlueDeltaNames:
         return None if found is None else _entry_of(found).location
 
     def names(self, namespace: tuple[str, ...]) -> list[str]:
-        """Return the names of the Delta tables of a database, sorted."""
+        """Return the names of the Delta tables of a database, sorted; empty if it does not exist."""
         return sorted(str(table["Name"]) for table in self._tables(namespace) if _entry_of(table).is_delta)
 
     def other(self, name: tuple[str, ...]) -> str | None:
-        """Describe the entry of a name that is neither an Iceberg nor a Delta table; else None."""
+        """Describe the entry of a name, such as "a Glue view"; None if it is missing, or an Iceberg or Delta table."""
         found = self._table(name)
         return None if found is None else _entry_of(found).other("Glue")
 
     def add(self, name: tuple[str, ...], location: str) -> None:
-        """Register a table; raises `TableExists` and `NoSuchNamespace`."""
+        """Register the Delta table at `location`; raises `TableExists` and `NoSuchNamespace`."""
         serde = {"SerializationLibrary": "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"}
         storage = {"Columns": [], "Location": location, "SerdeInfo": {**serde, "Parameters": {"path": location}}}
         self._create(name, {"TableType": "EXTERNAL_TABLE", "Parameters": _DELTA, "StorageDescriptor": storage})
 
     def remove(self, name: tuple[str, ...]) -> None:
-        """Unregister a table if it is registered as a Delta table."""
+        """Unregister a table if it is registered as a Delta table. Its files are kept."""
         if self._delta_table(name) is not None:
             self._client.delete_table(DatabaseName=name[0], Name=name[-1])
 
     def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
-        """Register a table under a new name with all its fields, then unregister the old name.
+        """Register a table under the name `new` with all its fields, then unregister the old name.
 
         Raises `TableExists`, `NoSuchNamespace` and `NoSuchTable`.
         """

@@ -48,7 +48,7 @@ _Name = str | tuple[str, ...]
 
 
 class _NoFiles(FileIO):
-    """A `FileIO` that only carries a table's properties. lakescan opens the files itself."""
+    """A `FileIO` that only carries properties: its methods raise `NotImplementedError`. lakescan opens the files."""
 
     def new_input(self, location: str) -> Any:
         raise NotImplementedError
@@ -68,24 +68,27 @@ class HadoopTables(MetastoreCatalog):
         self._storage = storage
 
     def _load_file_io(self, properties: Any = None, location: str | None = None) -> FileIO:
-        """Return a `FileIO` that opens no files: a table's own properties could name classes to import."""
+        """Return a `FileIO` that opens no files: a table's own properties could name classes to import.
+
+        Warns about table properties (`properties`) that would configure a reader.
+        """
         warn_of_metadata(properties or {}, (location or "a table").rpartition("/metadata/")[0])
         return _NoFiles(self.properties)
 
     def _folder(self, name: _Name) -> str:
-        """Return the folder of a table."""
+        """Return the location of a table's folder: the name itself, or the last element of a tuple."""
         return name if isinstance(name, str) else name[-1]
 
     def _files(self, name: _Name) -> VersionFiles:
         return VersionFiles(self._folder(name), self._storage)
 
     def load_table(self, identifier: _Name) -> Table:
-        """Open a table at its current version; raises `NoSuchTableError`."""
+        """Open a table at its current version; raises pyiceberg's `NoSuchTableError`."""
         name = self.identifier_to_tuple(identifier)
         return self._read_table(name)[0]
 
     def _read_table(self, name: tuple[str, ...]) -> tuple[Table, bytes]:
-        """Return a table at its current version, and the content of its metadata file."""
+        """Return a table at its current version, and the bytes of its metadata file; raises `NoSuchTableError`."""
         try:
             location, data = self._files(name).read()
         except NotATable as error:
@@ -102,13 +105,20 @@ class HadoopTables(MetastoreCatalog):
             return None
 
     def check_writable(self, table: Table) -> None:
-        """Raise `UnsupportedFeature` for a table whose other writers do not commit by its folder only."""
+        """Raise `UnsupportedFeature` for a table that cannot be committed to by creating the next version file.
+
+        For example, a catalog owns it, its metadata records another location, or it was opened with `relocate`.
+        """
         self._files(table.name()).check_writable(
             table.metadata_location, table.metadata.location, table.metadata.properties
         )
 
     def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
-        """Commit to the current version of a table by creating the metadata file of the next version."""
+        """Commit to the current version of a table by creating the metadata file of the next version.
+
+        Creates no version if the updates change nothing. Raises `UnsupportedFeature`, and `CommitFailedException` if
+        the requirements are not met or another writer created the version.
+        """
         now, data = self._read_table(self.identifier_to_tuple(table.name()))
         self.check_writable(now)
         staged = self._update_and_stage_table(now, now.name(), requirements, updates)
@@ -123,7 +133,10 @@ class HadoopTables(MetastoreCatalog):
         return CommitTableResponse(metadata=staged.metadata, metadata_location=location)
 
     def make_table(self, staged: StagedTable, metadata: Any) -> None:
-        """Create a new table with this metadata; raises `TableAlreadyExistsError`."""
+        """Create the table of `staged` with this metadata, as version 1.
+
+        Raises `TableAlreadyExistsError` and `UnsupportedFeature`.
+        """
         name, files = staged.name(), self._files(staged.name())
         if self.current(name) is not None:
             raise TableAlreadyExistsError(f"Table already exists: {'.'.join(name)}")
@@ -138,8 +151,8 @@ class HadoopTables(MetastoreCatalog):
     ) -> str | None:
         """Create the metadata file of the version after `base`, and return its location.
 
-        Returns None if another writer created that version. `base` is the table with the content of its current
-        metadata file, or None for a new table.
+        Returns None if another writer created that version. `base` is the table with the bytes of its current metadata
+        file, or None for a new table. Raises `MetadataNotWritten` if the file was provably not created.
         """
         before = metadata if base is None else base[0].metadata
         is_compressed = IcebergProperties(before.properties, files.folder).metadata_codec == "gzip"
@@ -183,7 +196,10 @@ class HadoopTables(MetastoreCatalog):
         sort_order: Any = UNSORTED_SORT_ORDER,
         properties: Any = None,
     ) -> Table:
-        """Create a table in its folder; raises `TableAlreadyExistsError`."""
+        """Create a table in its folder; raises `TableAlreadyExistsError` and `NoSuchNamespaceError`.
+
+        Raises `NotImplementedError` if `location` is another folder.
+        """
         converted = self._convert_schema_if_needed(schema)
         staged = self._create_staged_table(identifier, converted, location, partition_spec, sort_order, properties)
         self.make_table(staged, staged.metadata)
@@ -204,11 +220,11 @@ class HadoopTables(MetastoreCatalog):
         return True
 
     def list_namespaces(self, namespace: _Name = ()) -> list[tuple[str, ...]]:
-        """Return no namespaces: only a catalog can list tables."""
+        """Return an empty list: only a catalog can list namespaces."""
         return []
 
     def list_tables(self, namespace: _Name) -> list[tuple[str, ...]]:
-        """Return no tables."""
+        """Return an empty list: only a catalog can list tables."""
         return []
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
@@ -218,16 +234,19 @@ class HadoopTables(MetastoreCatalog):
     update_namespace_properties = load_view = drop_view = register_view = _refuse
 
     def list_views(self, namespace: _Name) -> list[tuple[str, ...]]:
-        """Return no views."""
+        """Return an empty list: views are not supported."""
         return []
 
     def view_exists(self, identifier: _Name) -> bool:
-        """Return False."""
+        """Return False: views are not supported."""
         return False
 
 
 class HadoopCatalog(HadoopTables):
-    """Tables in the folders of a warehouse: `warehouse/namespace/table`."""
+    """Iceberg tables in the folders of a warehouse: `warehouse/namespace/table`.
+
+    Raises `ValueError` without the property `warehouse`.
+    """
 
     def __init__(self, name: str, **properties: str) -> None:
         if not (warehouse := properties.get("warehouse", "").rstrip("/")):
@@ -240,13 +259,13 @@ class HadoopCatalog(HadoopTables):
         return _folder_in(self._warehouse, self.identifier_to_tuple(name))
 
     def load_table(self, identifier: _Name) -> Table:
-        """Open a table at its current version; raises `NoSuchTableError`."""
+        """Open a table at its current version; raises `NoSuchTableError`, also for a name without a namespace."""
         if len(self.identifier_to_tuple(identifier)) < 2:
             raise NoSuchTableError(f"Table does not exist: {identifier}")
         return super().load_table(identifier)
 
     def drop_table(self, identifier: _Name) -> None:
-        """Delete the folder of a table, as Java does; raises `NoSuchTableError`.
+        """Delete the folder of a table with all its files, as Java does; raises `NoSuchTableError`.
 
         Raises `UnsupportedFeature` if the folder contains another table or files of another table.
         """
@@ -278,11 +297,14 @@ class HadoopCatalog(HadoopTables):
             return None
 
     def purge_table(self, identifier: _Name) -> None:
-        """Delete the folder of a table."""
+        """Delete the folder of a table, with the checks and errors of `drop_table`."""
         self.drop_table(identifier)
 
     def _delete(self, folder: str) -> None:
-        """Delete a folder. Where folders can be renamed, it is renamed first, so that no reader sees a part of it."""
+        """Delete a folder with everything in it; raises `StorageError`.
+
+        Local and HDFS folders are renamed first, so that no reader sees a partly deleted table.
+        """
         filesystem, path = self._storage.resolve(folder)
         with storage_boundary("deleted", folder):
             if filesystem.type_name in ("local", "hdfs"):
@@ -293,7 +315,7 @@ class HadoopCatalog(HadoopTables):
             filesystem.delete_dir(path)
 
     def namespace_exists(self, namespace: _Name) -> bool:
-        """Return whether the warehouse has a folder of that name that is not a table."""
+        """Return whether the warehouse has a folder of that name that is not a table. False for an empty name."""
         name = self.identifier_to_tuple(namespace) if namespace else ()
         return bool(name) and self._is_namespace(_folder_in(self._warehouse, name))
 
@@ -306,9 +328,10 @@ class HadoopCatalog(HadoopTables):
         return super()._create_staged_table(identifier, *definition, **named)
 
     def create_namespace(self, namespace: _Name, properties: Any = None) -> None:
-        """Create a folder; raises `NamespaceAlreadyExistsError`, and `NotImplementedError` for properties.
+        """Create the folder of a namespace.
 
-        Raises `NoSuchNamespaceError` inside a table, whose folder is deleted with the table.
+        Raises `NamespaceAlreadyExistsError`, `NotImplementedError` for properties, and `NoSuchNamespaceError` inside a
+        table, whose folder is deleted with the table.
         """
         if properties:
             raise NotImplementedError(
@@ -323,7 +346,10 @@ class HadoopCatalog(HadoopTables):
         self._storage.make_folder(folder)
 
     def drop_namespace(self, namespace: _Name) -> None:
-        """Delete an empty folder; raises `NoSuchNamespaceError` and `NamespaceNotEmptyError`."""
+        """Delete the folder of a namespace that has no folders and only files of zero bytes.
+
+        Raises `NoSuchNamespaceError` and `NamespaceNotEmptyError`.
+        """
         self._check_namespace(namespace)
         folder = self._folder(namespace)
         files, folders = self._storage.entries(folder)
@@ -343,19 +369,22 @@ class HadoopCatalog(HadoopTables):
             raise NamespaceNotEmptyError(f"Namespace is not empty: {namespace}") from error
 
     def load_namespace_properties(self, namespace: _Name) -> dict[str, str]:
-        """Return the location of a namespace; raises `NoSuchNamespaceError`."""
+        """Return the only property of a namespace, `location` (its folder); raises `NoSuchNamespaceError`."""
         self._check_namespace(namespace)
         return {"location": self._folder(namespace)}
 
     def list_namespaces(self, namespace: _Name = ()) -> list[tuple[str, ...]]:
-        """Return the namespaces directly in a namespace; raises `NoSuchNamespaceError`."""
+        """Return the full names of the namespaces directly in a namespace, or by default in the warehouse, sorted.
+
+        Raises `NoSuchNamespaceError`.
+        """
         within = self.identifier_to_tuple(namespace) if namespace else ()
         if within:
             self._check_namespace(within)
         return [(*within, name) for name, folder in self._folders(within) if not self._is_table(folder)]
 
     def list_tables(self, namespace: _Name) -> list[tuple[str, ...]]:
-        """Return the tables of a namespace; raises `NoSuchNamespaceError`."""
+        """Return the full names of the tables directly in a namespace, sorted; raises `NoSuchNamespaceError`."""
         within = self.identifier_to_tuple(namespace)
         self._check_namespace(within)
         return [(*within, name) for name, folder in self._folders(within) if self._is_table(folder)]
@@ -377,12 +406,12 @@ class HadoopCatalog(HadoopTables):
         return is_folder and not self._is_table(folder)
 
     def _is_table(self, folder: str) -> bool:
-        """Return whether a folder has metadata files, by which Java distinguishes tables from namespaces."""
+        """Return whether a folder has metadata files. Java, too, distinguishes tables from namespaces by them."""
         return any(True for _ in self._storage.list(join(folder, "metadata"), is_metadata_file))
 
 
 def hadoop_catalog(name: str, properties: Mapping[str, str]) -> HadoopCatalog:
-    """Open a catalog of type hadoop.
+    """Open a catalog of type hadoop; raises `ValueError` without the property `warehouse`.
 
     Example:
         >>> hadoop_catalog("lake", {"warehouse": "/lake"}).list_namespaces()
@@ -394,7 +423,7 @@ def hadoop_catalog(name: str, properties: Mapping[str, str]) -> HadoopCatalog:
 
 
 def tables_in(storage: Storage) -> HadoopTables:
-    """Open tables of a storage by their folders, as a pyiceberg catalog."""
+    """Return a pyiceberg catalog that opens tables by their folders, with the connections of `storage`."""
     tables = HadoopTables(storage)
     extend_catalog(tables)
     return tables

@@ -15,14 +15,14 @@ _KEEP_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}  # otherwise, the metastore l
 
 
 def is_hive(catalog: Any) -> bool:
-    """Return whether a pyiceberg catalog is a Hive metastore."""
+    """Return whether a pyiceberg catalog is its `HiveCatalog`, a Hive metastore, or a subclass."""
     return "HiveCatalog" in {each.__name__ for each in type(catalog).__mro__}
 
 
 def set_socket_timeout(catalog: Any) -> None:
-    """Set a timeout of ten minutes on the connections of a metastore's catalog.
+    """Set a timeout of ten minutes on the connections of a pyiceberg Hive catalog.
 
-    This is the limit of Hive's own clients; pyiceberg has none.
+    This is the limit of Hive's own clients. pyiceberg sets no limit.
     """
     from thrift.transport import TSocket, TTransport
 
@@ -42,9 +42,10 @@ def set_socket_timeout(catalog: Any) -> None:
 
 @dataclass(frozen=True)
 class HiveClient:
-    """The tables and views of a metastore, as Thrift objects. Each call opens and closes a connection.
+    """The tables and views of a metastore, as Thrift objects, by names (database, table).
 
-    The metastore's other errors are raised as Thrift raises them (`TException`).
+    Each call opens and closes a connection. The metastore's other errors are raised as Thrift raises them
+    (`TException`).
     """
 
     catalog: Any
@@ -71,7 +72,7 @@ class HiveClient:
                 return []
 
     def create(self, table: Any) -> None:
-        """Add a table; raises `TableExists` and `NoSuchNamespace`."""
+        """Add a table, given as a Thrift object; raises `TableExists`, and `NoSuchNamespace` without its database."""
         from hive_metastore.ttypes import AlreadyExistsException, EnvironmentContext, NoSuchObjectException
 
         with self._client as client:
@@ -83,7 +84,7 @@ class HiveClient:
                 raise NoSuchNamespace(f"catalog {self.catalog.name!r} has no namespace {table.dbName!r}") from error
 
     def drop(self, name: tuple[str, ...]) -> None:
-        """Remove an entry if it exists. Its files are kept."""
+        """Remove the entry of a table or view if it exists. Its files are kept."""
         from hive_metastore.ttypes import NoSuchObjectException
 
         with self._client as client:
@@ -93,7 +94,7 @@ class HiveClient:
                 return
 
     def alter(self, name: tuple[str, ...], new: Any) -> None:
-        """Replace an entry by a new one, which may have another name.
+        """Replace the entry of a name by a new one (a Thrift object), which may have another name.
 
         Raises `TableExists` if the new name is taken, and `NoSuchTable` if the entry does not exist.
         """
@@ -129,10 +130,11 @@ _NO_LOCATION = "__PLACEHOLDER__"  # Spark's, for tables whose location is only i
 
 @dataclass(frozen=True)
 class MetastoreEntry:
-    """The entry of a table or view in a metastore.
+    """The entry of a table or view in a Hive metastore or in Glue.
 
-    `kind` is the metastore's table type, such as EXTERNAL_TABLE. `stored` is the location in the storage descriptor,
-    and `path` the location in the SerDe's parameters, which engines prefer.
+    `parameters` are the table's parameters. `kind` is its table type, such as EXTERNAL_TABLE. `stored` is the location
+    in the storage descriptor, and `path` the location in the SerDe's parameters, which engines prefer. Both may be
+    None.
     """
 
     parameters: Mapping[str, str]
@@ -142,7 +144,10 @@ class MetastoreEntry:
 
     @property
     def is_delta(self) -> bool:
-        """Whether the entry is a Delta table, as Spark, Trino, Athena, Databricks and Hive's connector register it."""
+        """Whether the entry is a Delta table with a location, by its parameters.
+
+        Recognizes the parameters that Spark, Trino, Athena, Databricks and Hive's Delta connector set.
+        """
         said = (
             self._parameter(PROVIDER) == "delta"
             or self._parameter(_TYPE) == "delta"
@@ -152,19 +157,19 @@ class MetastoreEntry:
 
     @property
     def location(self) -> str | None:
-        """The table's location, if recorded."""
+        """The table's location: `path`, else `stored`; None if neither is recorded or it is Spark's placeholder."""
         found = self.path or self.stored
         return None if not found or found.endswith(_NO_LOCATION) else found
 
     @property
     def is_managed(self) -> bool:
-        """Whether the metastore moves and deletes the table's files."""
+        """Whether it is a managed table: the metastore moves its files on a rename, and deletes them on a drop."""
         return self.kind.upper() == "MANAGED_TABLE" and self._parameter("EXTERNAL") != "true"
 
     def other(self, owner: str) -> str | None:
         """Describe an entry that is neither a Delta nor an Iceberg table, such as "a Hive view"; else None.
 
-        `owner` names the type of the metastore: "Hive" or "Glue".
+        `owner` is the type of the metastore in the description: "Hive" or "Glue".
         """
         if self.is_delta or self._parameter(_TYPE) == "iceberg":
             return None

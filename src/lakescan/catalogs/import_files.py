@@ -43,9 +43,13 @@ _NO_NANOSECONDS = "Read the files and write their rows to a new table of format 
 class Import:
     """The files of a folder to import as a new table.
 
+    - `folder`: the location of the folder, or of a single file.
     - `columns`: the columns except the partition columns. None: the columns of the files.
-    - `partition_by`: the columns that the folders are named after. None: found by the folders' names and values.
+    - `partition_by`: the columns that the folders are named after (`day=2026-01-31`). None: found by the folders' names
+      and values.
     - `files`: the locations of the files. None: all files under the folder.
+    - `properties`: the new table's properties.
+    - `location`: the new table's location. None: the catalog chooses it.
     """
 
     folder: str
@@ -59,9 +63,10 @@ class Import:
 def split_columns(
     columns: Sequence[t.Field] | None, partition_by: Sequence[str] | None
 ) -> tuple[Sequence[t.Field] | None, Sequence[t.Field] | None]:
-    """Split columns into the other columns and the partition columns, as an `Import` takes them.
+    """Split columns into the other columns and the partition columns, the fields of `Import`.
 
-    Raises `InvalidOption` if partition columns are named but `columns` is None, and `NoSuchColumn`.
+    Returns (None, None) if both are None. Raises `InvalidOption` if partition columns are named but `columns` is None,
+    and `NoSuchColumn`.
     """
     if columns is None:
         if partition_by is not None:
@@ -72,10 +77,10 @@ def split_columns(
 
 
 def import_files(format: Format, catalog: Any, name: Identifier, wanted: Import) -> WriteResult:
-    """Create a table from existing files where they are, in one commit. Only their footers are read.
+    """Create the table `name` from the existing files of `wanted`, in one commit, and return its `WriteResult`.
 
-    Raises `InvalidOption` and `SchemaMismatch` for files that do not fit, `UnsupportedFeature`, `CreatedConcurrently`,
-    `CommitStateUnknown`.
+    The files stay where they are, and only their footers are read. Raises `InvalidOption` and `SchemaMismatch` for
+    files that do not fit, `UnsupportedFeature`, `CreatedConcurrently`, `CommitStateUnknown`.
     """
     storage = Storage(io_properties=storage_properties(catalog.properties), allowed=location_limits(name.catalog))
     found = None if wanted.files is not None and not wanted.files else FolderFiles.list_folder(wanted.folder, storage)
@@ -108,7 +113,11 @@ def import_files(format: Format, catalog: Any, name: Identifier, wanted: Import)
 def _columns(
     found: FolderFiles, storage: Storage, format: Format, properties: Mapping[str, str], without: set[str]
 ) -> list[t.Field]:
-    """Merge the columns of all files. Names in `without` (lower case), the partition columns, are left out."""
+    """Merge the columns of all Parquet files (`found`) to those of a table of this format.
+
+    `properties` are the table's. Columns in `without` (lower case), the partition columns, are left out. Raises
+    `SchemaMismatch` and `UnsupportedFeature` for files that do not fit.
+    """
 
     def file_columns(location: str) -> tuple[str, list[t.Field]]:
         with open_parquet(storage, location) as data:

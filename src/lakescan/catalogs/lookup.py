@@ -41,19 +41,23 @@ _JOINED = ("SqlCatalog", "DynamoDbCatalog")  # pyiceberg's catalogs that store t
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """A table's entry in a catalog. Each call queries the catalog."""
+    """A table's entry in a catalog. Each call queries the catalog.
+
+    `planning` decides which side plans scans; None for a catalog that is not of type rest.
+    """
 
     identifier: Identifier
     planning: ServerPlanning | None = field(default=None, compare=False)
 
     def current(self) -> str:
-        """Return the location of the table's current metadata file."""
+        """Return the location of the table's current metadata file; raises the errors of `find_table`."""
         return find_table(self.identifier).location
 
     def planner(self, mode: str | None) -> PlanningServer | None:
-        """Return the catalog's server if it is to plan the scan, else None; see `PlanningSource`.
+        """Return the catalog's server if it plans the scan, None if this process does; see `PlanningSource`.
 
-        Raises `InvalidOption` and `UnsupportedFeature` if `mode` demands a server that cannot plan.
+        `mode` is the reader's choice: 'client', 'server' or None. Raises `InvalidOption` if the catalog demands the
+        other mode, and `UnsupportedFeature` if the server cannot plan.
         """
         if self.planning is not None:
             return self.planning.planner(self.identifier.catalog, self.identifier.within, mode)
@@ -65,7 +69,7 @@ class CatalogEntry:
 
 
 def identifier_of(text: str) -> Identifier | None:
-    """Parse `catalog.namespace.table`; return None unless the text starts with the name of a known catalog."""
+    """Parse `catalog.namespace.table`; None if it has fewer than three parts, or the catalog is not configured."""
     parts = split_name(text)
     if parts is None or len(parts) < 3 or not is_known(parts[0]):
         return None
@@ -81,7 +85,11 @@ def location_or_name(text: str) -> str:
 
 
 def find_table(identifier: Identifier) -> CatalogTable:
-    """Look up a table; raises `NoSuchTable`, `NoSuchCatalog`, and `StorageError` if the catalog does not respond."""
+    """Look up a table: its format, location, storage properties and credentials.
+
+    Raises `NoSuchTable` (`IsAView` for a view), `NoSuchCatalog`, `StorageError` if the catalog does not respond, and
+    `CorruptMetadata` for an unreadable entry, or a name of both an Iceberg and a Delta table.
+    """
     from pyiceberg.exceptions import NoSuchPropertyException, NoSuchTableError
 
     catalog: Any = connection(identifier.catalog)
@@ -121,16 +129,16 @@ def find_table(identifier: Identifier) -> CatalogTable:
 
 
 def check_one_format(catalog: Any, identifier: Identifier, location: str) -> None:
-    """Raise `CorruptMetadata` if a Delta table's name is also the name of an Iceberg table.
+    """Raise `CorruptMetadata` if an SQL catalog has both an Iceberg and a Delta table of this name.
 
-    `location` is that of the Delta table.
+    `location` is that of the Delta table. Other types of catalogs have one entry for a name, and are not checked.
     """
     if _has_sql_names(catalog) and (file := stored_location(catalog, identifier)) is not None:
         raise _two_formats_error(identifier, location, file)
 
 
 def _has_sql_names(catalog: Any) -> bool:
-    """Return whether the catalog stores names of Delta tables in its database, where other clients do not see them."""
+    """Return whether a pyiceberg catalog is an SQL catalog, which has a database table of Delta tables."""
     return hasattr(catalog, "engine")
 
 
@@ -144,7 +152,10 @@ def _two_formats_error(identifier: Identifier, delta: str, iceberg: str) -> Corr
 
 
 def _no_location_error(catalog: Any, identifier: Identifier, error: Exception) -> Exception:
-    """Return the error for a name that is neither a Delta table nor, by pyiceberg's error, an Iceberg table."""
+    """Return the error for a name without a Delta table, after pyiceberg's `error` for the Iceberg table.
+
+    It is `NoSuchTableError`, or `CorruptMetadata` if the entry lacks the location of its metadata file.
+    """
     from pyiceberg.exceptions import NoSuchTableError
 
     is_missing = isinstance(error, NoSuchTableError) or "metadata_location" not in str(error)
@@ -156,9 +167,10 @@ def _no_metadata(identifier: Identifier) -> CorruptMetadata:
 
 
 def stored_location(catalog: Any, identifier: Identifier) -> str | None:
-    """Return the metadata location that an SQL or Hadoop catalog stores for a table; None for catalogs of other types.
+    """Return the location of the metadata file that an SQL or Hadoop catalog records for a table.
 
-    Used for tables that pyiceberg cannot open because it does not support a column's type.
+    None if the table is missing, and for other types of catalogs. Used for tables that pyiceberg cannot open because it
+    does not support a column's type.
     """
     kinds = {each.__name__ for each in type(catalog).__mro__}
     if "HadoopTables" in kinds:
@@ -180,13 +192,19 @@ def stored_location(catalog: Any, identifier: Identifier) -> str | None:
 
 
 def find_view(identifier: Identifier) -> StoredView | None:
-    """Look up a view; None if the catalog does not have it. Raises `StorageError` if the catalog does not respond."""
+    """Look up a view; None if it does not exist, or the catalog does not support views.
+
+    Raises `StorageError` if the catalog does not respond, and `CorruptMetadata` for an unreadable entry.
+    """
     with translate_catalog_errors(identifier):
         return view_store(connection(identifier.catalog)).load(identifier.within)
 
 
 def view_instead(identifier: Identifier) -> StoredView | None:
-    """Return the view of a name that is not a table; None if it does not exist or the server refuses the request."""
+    """Return the view whose name was looked up as a table; None if it does not exist or the server refuses the request.
+
+    Raises `CorruptMetadata` for an unreadable entry.
+    """
     from pyiceberg.exceptions import RESTError
 
     try:
@@ -204,7 +222,8 @@ def view_instead(identifier: Identifier) -> StoredView | None:
 def check_free(identifier: Identifier) -> None:
     """Raise `TableExists` if a new table's name is taken by a view or by a table of an unsupported format.
 
-    Raises `CreatedConcurrently` for a Delta table, since callers have already looked up tables of that name.
+    Raises `CreatedConcurrently` for a Delta table, since callers have already looked up tables of that name, and
+    `InvalidOption` for an invalid name. An Iceberg table is not detected here.
     """
     check_name(identifier.name)
     names = DeltaNames(connection(identifier.catalog))
@@ -228,7 +247,7 @@ def check_namespace_exists(identifier: Identifier) -> None:
 
 
 def check_not_other(identifier: Identifier) -> None:
-    """Raise `NoSuchTable` if the catalog's entry of that name is neither an Iceberg nor a Delta table."""
+    """Raise `NoSuchTable` if the name's entry is neither an Iceberg nor a Delta table, such as a Hive view."""
     with translate_catalog_errors(identifier):
         other = DeltaNames(connection(identifier.catalog)).other(identifier.within)
     if other is not None:
@@ -243,7 +262,7 @@ def _is_other(identifier: Identifier, other: str) -> NoSuchTable:
 
 
 def _names_in_namespace(identifier: Identifier) -> list[str] | None:
-    """Return the names of all tables in the table's namespace; None if the namespace does not exist."""
+    """Return the names of all Iceberg and Delta tables in the table's namespace; None if it does not exist."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
     catalog = connection(identifier.catalog)
@@ -255,7 +274,10 @@ def _names_in_namespace(identifier: Identifier) -> list[str] | None:
 
 
 def _check_namespace(identifier: Identifier) -> None:
-    """Raise `UnsupportedFeature` for a part of a namespace that its catalog would store as a different name."""
+    """Raise `UnsupportedFeature` for a namespace that an SQL or DynamoDB catalog would store as a different one.
+
+    These catalogs strip white space around the namespace's levels, and join the levels with dots.
+    """
     dotted = [part for part in identifier.namespace if "." in part]
     padded = [part for part in identifier.namespace if part != part.strip()]
     if not (dotted or padded) or not is_known(identifier.catalog) or not _joins_names(identifier.catalog):
@@ -274,16 +296,16 @@ def _check_namespace(identifier: Identifier) -> None:
 
 
 def stores_namespace(identifier: Identifier) -> bool:
-    """Return whether the catalog can have this namespace.
+    """Return False if the catalog would change the namespace's name, so that it cannot exist there.
 
-    SQL and DynamoDB catalogs strip white space around its parts.
+    SQL and DynamoDB catalogs strip white space around the namespace's levels.
     """
     is_padded = any(part != part.strip() for part in identifier.namespace)
     return not (is_padded and _joins_names(identifier.catalog))
 
 
 def _joins_names(catalog: str) -> bool:
-    """Return whether a catalog stores the parts of a namespace as one string."""
+    """Return whether a catalog stores the levels of a namespace as one string: those of type sql and dynamodb."""
     kinds = {each.__name__ for each in type(connection(catalog)).__mro__}
     return not kinds.isdisjoint(_JOINED)
 
@@ -292,7 +314,9 @@ def _joins_names(catalog: str) -> bool:
 def translate_catalog_errors(identifier: Identifier) -> Iterator[None]:
     """Context manager: re-raise a catalog's errors as lakescan errors.
 
-    Raises `UnsupportedFeature` for a namespace that the catalog would store as a different one.
+    Raises `NoSuchTable` (`IsAView` for a view), `NoSuchNamespace`, `StorageError` for a catalog that fails,
+    `CorruptMetadata` for an unreadable entry, `MissingFile`, and `UnsupportedFeature`, also for a namespace that the
+    catalog would store as a different one. Unexpected errors pass through.
     """
     from pyiceberg.exceptions import NoSuchPropertyException, NoSuchTableError
 
@@ -309,7 +333,10 @@ def translate_catalog_errors(identifier: Identifier) -> Iterator[None]:
 
 
 def _no_table(identifier: Identifier) -> NoSuchTable:
-    """Return the error for a name without a table; the message names a view or another table of that name."""
+    """Return the error for a name without a table: `IsAView` for a view, else `NoSuchTable`.
+
+    Its message names an entry of another kind, or suggests a similar table or namespace.
+    """
     if identifier.is_path:
         return NoSuchTable(f"there is no Iceberg table at {identifier} any more")
     if (view := view_instead(identifier)) is not None:
@@ -330,7 +357,7 @@ def _no_table(identifier: Identifier) -> NoSuchTable:
 
 
 def _namespace_hint(identifier: Identifier) -> str:
-    """Suggest the nearest existing namespace of the same parent; empty if the catalog cannot list them."""
+    """Return a message part that suggests a similar namespace of the same parent; empty without a suggestion."""
     try:
         names = [".".join(each) for each in connection(identifier.catalog).list_namespaces(identifier.namespace[:-1])]
     except Exception:  # an error of the catalog's client: the hint is optional
@@ -340,7 +367,7 @@ def _namespace_hint(identifier: Identifier) -> str:
 
 @contextmanager
 def _translate_errors(identifier: Identifier) -> Iterator[None]:
-    """Context manager: translate all errors except those for a missing table."""
+    """Context manager: translate all errors except those for a missing table; see `translate_catalog_errors`."""
     from pyiceberg.exceptions import NoSuchNamespaceError, RESTError
 
     _check_namespace(identifier)
@@ -384,5 +411,5 @@ def _translate_errors(identifier: Identifier) -> Iterator[None]:
 
 
 def _catalog_of(identifier: Identifier) -> str:
-    """Return the name of a table's catalog for messages."""
+    """Return "catalog 'NAME'" for messages, or "the folder" for a table that is addressed by its folder."""
     return "the folder" if identifier.is_path else f"catalog {identifier.catalog!r}"

@@ -1,4 +1,4 @@
-"""Catalog changes that ended with an error: looks up whether the change was made, refused, or is unknown."""
+"""Catalog changes that ended with an error: looks up whether the change was made, was refused, or may still arrive."""
 
 from __future__ import annotations
 
@@ -47,8 +47,7 @@ def commit_change(
 
     `doing` describes the change, such as "dropping local.db.t". `is_made` queries the catalog: True if the change was
     made, False if it was not and cannot be any more, None if it may still arrive. A refusal is raised without a lookup,
-    unless its type is in `repeated`: errors by which a catalog answers a request that its client sent twice, as boto3
-    does.
+    unless its type is in `repeated`: errors that a catalog returns if its client, such as boto3, sent a request twice.
 
     Raises `CommitStateUnknown` if the last lookup is inconclusive, and the error of `change` if it was not made.
 
@@ -99,7 +98,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 def _is_of_files(error: Exception) -> bool:
-    """Return whether a metastore failed at a table's files, before it changed its database."""
+    """Return whether an error shows that a Hive metastore failed in its file system, before it changed its database."""
     if type(error).__name__ != "MetaException":
         return False
     words = str(getattr(error, "message", None) or error)

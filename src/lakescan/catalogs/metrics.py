@@ -19,13 +19,13 @@ _SENDS = "rest-metrics-reporting-enabled"
 
 @dataclass(frozen=True)
 class CatalogReporter:
-    """Sends reports about a table to its catalog. A failure is only logged, so that it does not affect the scan."""
+    """Sends reports about a table to the server of its REST catalog. A failure is only logged."""
 
     table: Identifier
 
     @staticmethod
     def create(table: Identifier) -> CatalogReporter:
-        """Create a reporter; raises `UnsupportedFeature` for a catalog that does not accept reports."""
+        """Create a reporter; raises `UnsupportedFeature` unless the catalog's server has the endpoint for reports."""
         catalog = connection(table.catalog)
         if not (is_rest(catalog) and RestSession(catalog).has(REPORT_METRICS)):
             raise UnsupportedFeature(
@@ -35,7 +35,7 @@ class CatalogReporter:
         return CatalogReporter(table)
 
     def report(self, report: ScanReport | CommitReport) -> None:
-        """Send a report, right after planning or the commit."""
+        """Send a report to the server, and wait for the response. A failure or refusal is only logged."""
         kind = "commit" if isinstance(report, CommitReport) else "scan"
         body: dict[str, Any] = {**as_rest(report), "report-type": f"{kind}-report", "table-name": str(self.table)}
         try:
@@ -50,7 +50,7 @@ class CatalogReporter:
 
 @dataclass(frozen=True)
 class TableReporter:
-    """Passes reports about a table to the reporters that its catalog has at that time.
+    """Passes reports about a table to its catalog's reporters, which are looked up for each report.
 
     These are the catalog's property `metrics-reporter-impl` and, with `rest-metrics-reporting-enabled=true`, the server
     of the catalog.
@@ -60,12 +60,12 @@ class TableReporter:
 
     @staticmethod
     def find(table: Identifier) -> TableReporter | None:
-        """Return the reporter of a table; None if its catalog has none."""
+        """Return the reporter of a table; None if its catalog has no reporter."""
         reporter = TableReporter(table)
         return reporter if reporter._reporters() else None
 
     def report(self, report: ScanReport | CommitReport) -> None:
-        """Pass the report to all reporters."""
+        """Pass the report to all reporters of the catalog. Their failures are only logged."""
         for each in self._reporters():
             report_safely(each, report)
 
@@ -86,7 +86,10 @@ def report_commit(table: Identifier, report: CommitReport) -> None:
 
 
 def wants_commits(table: Identifier) -> bool:
-    """Return whether any reporter receives reports of commits to a table."""
+    """Return whether any reporter receives reports of commits to a table.
+
+    False for a table in a transaction, which commits nothing until it ends.
+    """
     if is_transaction(table.catalog):  # nothing is committed until it ends
         return False
     return has_reporters() or TableReporter.find(table) is not None

@@ -30,7 +30,7 @@ _REFUSED = "Its catalog refused it."
 
 
 class _Conflict(Exception):
-    """The catalog reports that a table does not meet a commit's requirements.
+    """The catalog refused a commit because a table does not meet its requirements, so it may be retried.
 
     `otherwise` is the error to raise if no table was changed concurrently.
     """
@@ -41,8 +41,9 @@ class _Conflict(Exception):
 
 
 class MultiTableCommit:
-    """The collected commits of a transaction. `name` is the catalog's name, `alias` its name within the transaction.
+    """The collected commits of a transaction.
 
+    `name` is the catalog's name, and `alias` its name within the transaction. `catalog` is the real pyiceberg catalog.
     Raises `UnsupportedFeature` before anything is written if the catalog cannot commit several tables.
     """
 
@@ -53,11 +54,11 @@ class MultiTableCommit:
 
     @property
     def changed_tables(self) -> list[CollectedTable]:
-        """The tables that have commits."""
+        """The tables that have collected commits."""
         return [each for each in self.catalog.tables.values() if each.steps]
 
     def commit(self) -> tuple[str, ...]:
-        """Commit all changes atomically, and return the names of the changed tables.
+        """Commit all changes atomically, and return the names of the changed tables (`namespace.table`).
 
         Raises `CommitConflict` if a table conflicts with a concurrent commit, `CommitStateUnknown`,
         `UnsupportedFeature` if the catalog refuses, `NoSuchTable`, `StorageError`. Nothing is changed then, unless the
@@ -81,7 +82,7 @@ class MultiTableCommit:
             self._forget(earlier)
 
     def rollback(self) -> None:
-        """Delete the files of all changes. Nothing was committed."""
+        """Delete the files that the transaction wrote. Call it if `commit` was not called."""
         self._discard(self.changed_tables)
 
     @property
@@ -94,7 +95,10 @@ class MultiTableCommit:
         return RetryPolicy.strictest([each.retries for each in self.changed_tables] or [COMMITS])
 
     def _attempt(self) -> Exception | None:
-        """Send the commit once. Return None if it was made, else the definite failure; raises `CommitStateUnknown`."""
+        """Send the commit once. Return None if it was made, else the error that proves that it was not made.
+
+        The error is a `_Conflict` if the commit may be retried. Raises `CommitStateUnknown`.
+        """
         body = f'{{"table-changes": [{", ".join(map(_change_of, self.changed_tables))}]}}'
         first = self.changed_tables[0].base.name()
         try:
@@ -126,10 +130,11 @@ class MultiTableCommit:
         return UnsupportedFeature(where, _REFUSED)
 
     def _find_commit(self, error: Exception, refusal: Exception | None) -> Exception | None:
-        """Look up whether the commit was made. Return None if all tables have it, and the refusal if none has it.
+        """Look up whether the commit was made, after the request ended with `error`.
 
-        If a table was dropped, its error is returned instead of the refusal. Raises `CommitStateUnknown` if the outcome
-        cannot be determined.
+        `refusal` is the error to return if the server refused, None if its response was lost. Returns None if all
+        tables have the commit, and the refusal if no table has it. If a table was dropped, its error is returned
+        instead of the refusal. Raises `CommitStateUnknown` if the outcome cannot be determined.
         """
         telling = [each for each in self.changed_tables if each.snapshots] or self.changed_tables
 
@@ -155,7 +160,10 @@ class MultiTableCommit:
         return outcome if isinstance(outcome, Exception) else None
 
     def _reload(self, changed: CollectedTable) -> tuple[Any, IcebergTable]:
-        """Load a table's current state from the catalog, as pyiceberg's and as lakescan's table."""
+        """Load a table's current state from the catalog, as pyiceberg's and as lakescan's table.
+
+        Raises `NoSuchTable`, and `CommitConflict` if another table has the name.
+        """
         name = changed.base.name()
         with translate_catalog_errors(Identifier(self._name, name[:-1], name[-1])):
             fresh = self._real.load_table(name)
@@ -165,7 +173,7 @@ class MultiTableCommit:
     def _redo_conflicts(self, earlier: list[CollectedTable], conflict: _Conflict) -> None:
         """Redo the commits to tables that were concurrently changed. Their failed states are appended to `earlier`.
 
-        Raises `conflict.otherwise` if no table was changed.
+        Raises `conflict.otherwise` if no table was changed, and `CommitConflict` if commits cannot be redone.
         """
         count = len(earlier)
         for name, table in list(self.catalog.tables.items()):
@@ -183,7 +191,11 @@ class MultiTableCommit:
                 step.redo(copy(table.now), IcebergTable.open(table.now.metadata_location, table.storage))
 
     def _discard(self, tables: Sequence[CollectedTable]) -> None:
-        """Delete the files that only these uncommitted tables reference. All are kept if that cannot be determined."""
+        """Delete the files that uncommitted changes of these tables added, and all temporary metadata files.
+
+        Files that the current table may reference are kept. If these or the added files cannot be determined, all are
+        kept.
+        """
         for each in tables:
             try:
                 files = [name for chunk in each.added_files() for name in chunk.to_pylist()]
@@ -197,7 +209,7 @@ class MultiTableCommit:
         self._forget(tables)
 
     def _forget(self, tables: Sequence[CollectedTable]) -> None:
-        """Delete the temporary metadata files of uncommitted states."""
+        """Delete the temporary metadata files of these tables and of all tables of the transaction."""
         for each in [*tables, *self.catalog.tables.values()]:
             if each.stored:
                 with suppress(LakescanError, OSError):
@@ -206,7 +218,7 @@ class MultiTableCommit:
 
 
 def check_supported(name: str, catalog: Any) -> None:
-    """Raise `UnsupportedFeature` if a catalog cannot commit several tables at once."""
+    """Raise `UnsupportedFeature` if a catalog (called `name`) cannot commit several tables at once."""
     if not is_rest(catalog):
         raise UnsupportedFeature(
             f"a transaction of several tables in catalog {name!r} ({type(catalog).__name__})",

@@ -34,7 +34,7 @@ from lakescan.storage.settings.option_names import TUNING, find_settings, is_had
 class CatalogProperty:
     """A catalog property that is not a storage setting. A name that ends with a dot is a prefix of names.
 
-    `of_server`: whether the catalog's server may set it, too.
+    `kind` parses the value. `of_server`: whether the catalog's server may set it, too.
     """
 
     name: str
@@ -115,14 +115,17 @@ _REGION = re.compile(r"[A-Za-z0-9-]+")  # a region is a part of AWS's host names
 
 
 def property_named(name: str) -> CatalogProperty | None:
-    """Return the property with a name; None for storage settings and unknown names."""
+    """Return the property with this name, or with a prefix of it; None for storage settings and unknown names."""
     if (found := _BY_NAME.get(name)) is not None:
         return found
     return next((each for each in _FAMILIES if name.startswith(each.name)), None)
 
 
 def hide_secret(name: str, value: Any) -> Any:
-    """Return a property's value unchanged, and register it as a secret if it is one or has a password in an address."""
+    """Return a property's value, registered as a secret that messages must not show, if it is one.
+
+    Passwords in an address, and secrets nested in a mapping, are registered, too.
+    """
     known = property_named(name)
     nested = _parse_mapping(value) if known is not None and known.kind is mapping else value
     if isinstance(nested, Mapping):
@@ -144,7 +147,7 @@ def _parse_mapping(value: Any) -> Any:
 
 
 def check_limits(catalog: str, properties: Mapping[str, Any]) -> None:
-    """Raise `InvalidOption` for a misspelled `allowed-locations` or `key-manager`, which would have no effect."""
+    """Raise `InvalidOption` for a misspelling of `allowed-locations` or `key-manager`, which would have no effect."""
     for name in properties:
         letters = re.sub(r"[-_. ]", "", name.lower())
         if name not in _LIMITS and get_close_matches(letters, [each.replace("-", "") for each in _LIMITS], 1, 0.85):
@@ -152,7 +155,7 @@ def check_limits(catalog: str, properties: Mapping[str, Any]) -> None:
 
 
 def warn_of_unread(catalog: str, properties: Mapping[str, Any]) -> None:
-    """Warn once about each of the user's properties that no library reads."""
+    """Warn once about each of a catalog's properties, set by the user, that no library reads."""
     for name in properties:
         is_read = property_named(name) is not None or is_hadoop_setting(name) or find_settings(name)
         if not is_read and not TUNING.fullmatch(name.lower()):
@@ -162,7 +165,7 @@ def warn_of_unread(catalog: str, properties: Mapping[str, Any]) -> None:
 
 
 def check_headers(catalog: str, properties: Mapping[str, Any]) -> None:
-    """Raise `InvalidOption` for a property that is sent in a header but contains characters that no header can have."""
+    """Raise `InvalidOption` for a `token` or `header.` property with characters that no HTTP header can have."""
     for name, value in properties.items():
         if name != "token" and not name.startswith("header."):
             continue
@@ -186,7 +189,7 @@ _SECRET_WORDS = ("secret", "password", "token", "credential", "key")
 
 
 def _texts_in(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the secrets in nested properties such as `auth`, found by the names of the members."""
+    """Yield the secrets in nested properties such as `auth`: values of members such as `password` or `token`."""
     if {"username", "password"} <= values.keys():  # encoded as in the header
         yield b64encode(f"{values['username']}:{values['password']}".encode()).decode()
     for name, value in values.items():
@@ -199,7 +202,7 @@ def _texts_in(values: Mapping[str, Any]) -> Iterator[str]:
 def filter_server_properties(said: Mapping[str, Any], server: str, location: str | None = None) -> dict[str, str]:
     """Return the properties of a server's response that the server may set; warn about the others.
 
-    Hosts are included: `merge_server_properties` decides whether to use them.
+    Unknown names are dropped. Hosts are included: `merge_server_properties` decides whether to use them.
 
     Args:
         said: The properties in the response.
@@ -217,15 +220,19 @@ def filter_server_properties(said: Mapping[str, Any], server: str, location: str
 
 
 def warn_of_metadata(properties: Mapping[str, str], table: str) -> None:
-    """Warn once for each table and name about properties in a table's metadata that would configure its reader."""
+    """Warn once for each table and name about properties in a table's metadata that would configure its reader.
+
+    `table` names the table in the warning. The properties are ignored.
+    """
     named = [each for each in properties if is_storage_property(each) or each in _OF_CODE]
     warn_ignored(named, f"the metadata of {table}", "a table configures no reader")
 
 
 def ignore_table_properties(catalog: Any) -> Any:
-    """Make a catalog that writes metadata itself open files by its own properties only; return the catalog.
+    """Make a catalog that writes metadata itself (SQL, Hive, Glue) ignore table properties when it opens files.
 
-    By default, pyiceberg adds the table's properties: classes to import, hosts, proxies, credentials.
+    By default, pyiceberg adds the table's properties to the catalog's: classes to import, hosts, proxies, credentials.
+    Returns the catalog; others are unchanged.
     """
     from pyiceberg.catalog import MetastoreCatalog
 

@@ -82,7 +82,11 @@ _FILE, _WAIT = "catalog.db", 60  # the embedded catalog's file name, and seconds
 
 
 def register_catalog(name: str, properties: Mapping[str, Any]) -> None:
-    """Register a catalog with its properties; raises `InvalidOption`."""
+    """Register a catalog with its properties, unless the same ones are registered already.
+
+    Creates the folder of an embedded catalog. Raises `InvalidOption` for an invalid name or property, and
+    `StorageError` if the folder cannot be created.
+    """
     if "." in name or not name:
         raise InvalidOption(f"{name!r} is not a catalog name: it must not be empty or contain dots")
     if not isinstance(properties.get(KEY_MANAGER, ""), str | None):
@@ -116,9 +120,9 @@ def _parse_property(catalog: str, name: str, value: Any) -> Any:
 def configuration(name: str) -> dict[str, Any]:
     """Return the properties that the user sets for a catalog, in Python and in pyiceberg's configuration.
 
-    Properties set in Python take precedence. pyiceberg's configuration (a file and the environment) is read when the
-    catalog is first used. Later changes of the file, the environment or the working directory have no effect in this
-    process.
+    The result is empty for an unknown catalog. Properties set in Python take precedence. pyiceberg's configuration (a
+    file and the environment) is read when the catalog is first used. Later changes of the file, the environment or the
+    working directory have no effect in this process.
     """
     given = _GIVEN.get(name)
     own: Mapping[str, Any] = {} if given is None else given.properties
@@ -126,7 +130,10 @@ def configuration(name: str) -> dict[str, Any]:
 
 
 def configuration_of(name: str) -> CatalogConfiguration:
-    """Return the configuration of a catalog, to send it to other processes. `name` may be a transaction's catalog."""
+    """Return the configuration of a catalog (empty if unknown), to send it to other processes.
+
+    `name` may be that of a transaction: then, its catalog's configuration is returned.
+    """
     name = _LENT_OF.get(name, name)
     given = _GIVEN.get(name)
     return CatalogConfiguration(configuration(name), 0 if given is None else given.given_at)
@@ -149,7 +156,7 @@ def _pyiceberg_configuration(name: str) -> dict[str, Any]:
 
 
 def watch(changed: Callable[[], None]) -> None:
-    """Call `changed` whenever a catalog is registered with changed properties."""
+    """Register a function to call, without arguments, whenever a catalog is registered with changed properties."""
     if changed not in _WATCHERS:
         _WATCHERS.append(changed)
 
@@ -201,12 +208,15 @@ def _absolute_limits(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def location_limits(name: str, home: str | None = None) -> AllowedLocations:
-    """Return the locations that a table of a catalog may reference. `home` is the table's location, if known."""
+    """Return the locations that a table of the catalog `name` may reference.
+
+    `home` is the table's location; None if it is not known yet.
+    """
     return AllowedLocations(home, allowed_locations(name))
 
 
 def user_property(name: str, wanted: str) -> str | None:
-    """Return a property of a catalog that the user sets; None if it is not set.
+    """Return the property `wanted` that the user sets for the catalog `name`, as text; None if it is not set.
 
     Properties from the server are not considered, since a server must not decide whom to trust.
     """
@@ -215,20 +225,23 @@ def user_property(name: str, wanted: str) -> str | None:
 
 
 def key_manager_of(name: str) -> KeyManager | None:
-    """Return a catalog's key manager, or None; raises `InvalidOption` if it cannot be imported."""
+    """Import a catalog's key manager; None if it has none. Raises `InvalidOption` if it cannot be imported."""
     found = key_manager_name(name)
     return None if found is None else named_key_manager(found)
 
 
 def register_catalogs(catalogs: Mapping[str, CatalogConfiguration]) -> None:
-    """Register the catalogs of another process, unless this process has later configurations of them."""
+    """Register the catalogs of another process, by name, unless this process has later configurations of them."""
     for name, configuration in catalogs.items():
         if (known := _GIVEN.get(name)) is None or known.given_at <= configuration.given_at:
             _GIVEN[name] = configuration
 
 
 def register_transaction(base: str, make: Callable[[str], Catalog]) -> str:
-    """Register the connection that `make(name)` returns under a new name that starts with `base`; return the name."""
+    """Register a transaction's connection under a new name, and return the name, which starts with `base`.
+
+    `make(name)` returns the connection. `base` is the name of the transaction's catalog.
+    """
     name = next(each for n in _NUMBERS if not is_known(each := f"{base}_tx{n}"))
     _LENT_OF[name] = base
     _LENT[name] = make(name)
@@ -236,12 +249,12 @@ def register_transaction(base: str, make: Callable[[str], Catalog]) -> str:
 
 
 def is_transaction(name: str) -> bool:
-    """Return whether a name is that of a transaction's connection, which may have ended."""
+    """Return whether a name is that of a transaction's connection (`register_transaction`), which may have ended."""
     return name in _LENT_OF
 
 
 def forget_transaction(name: str) -> None:
-    """Forget a connection that `register_transaction` registered."""
+    """Forget a connection of `register_transaction`: from now on, its name raises `NoSuchCatalog`."""
     if _LENT.pop(name, None) is not None:
         _WITHDRAWN.add(name)
 
@@ -261,7 +274,11 @@ def is_known(name: str) -> bool:
 
 
 def connection(name: str) -> Catalog:
-    """Connect to a catalog, once per process; raises `NoSuchCatalog` and `MissingDependency`."""
+    """Connect to a catalog, once per process (Hive: once per thread), and again if its properties change.
+
+    Raises `NoSuchCatalog`, `MissingDependency`, `InvalidOption` for its properties, `StorageError` if it does not
+    respond, and `CorruptMetadata` for an unreadable response.
+    """
     if (lent := _LENT.get(name)) is not None:
         return lent
     properties = configuration(name)
@@ -287,14 +304,17 @@ def _find_connection(name: str, properties: Mapping[str, Any]) -> Catalog | None
 
 
 def connection_with(name: str, sent: CatalogConfiguration) -> Catalog:
-    """Connect to a catalog with the later of this process's configuration and `sent`, that of another process."""
+    """Connect to a catalog with the later of this process's configuration and `sent`, that of another process.
+
+    Raises the errors of `connection`.
+    """
     if name not in _LENT and not (sent.given_at == 0 and is_known(name)):
         register_catalogs({name: sent})
     return connection(name)
 
 
 def _connect_quietly(name: str, properties: dict[str, Any]) -> Catalog:
-    """Connect, and hide secrets in errors of other libraries."""
+    """Connect to a catalog, and hide secrets in the errors of other libraries."""
     try:
         return _connect(name, properties)
     except Exception as error:
@@ -374,14 +394,14 @@ def _connect(name: str, properties: dict[str, Any]) -> Catalog:
 
 
 def _files_of(name: str) -> dict[str, str]:
-    """Return the properties that select lakescan's `FileIO`; empty if the user sets another one."""
+    """Return the property that selects lakescan's `FileIO`; empty if the user selects another one."""
     from lakescan.catalogs.file_io import FILES
 
     return {} if any(user_property(name, each) for each in FILES) else FILES
 
 
 def _close_after_failed_commits(engine: Any) -> None:
-    """Close a database connection whose commit failed, since its transaction may still be open.
+    """Make a SQLAlchemy engine close each connection whose commit fails: its transaction may still be open.
 
     If the database is busy at a commit, SQLite keeps the transaction open, and SQLAlchemy keeps the connection. The
     next reader on this connection would see the uncommitted change and assume that it was committed.
@@ -411,7 +431,7 @@ def _types() -> list[str]:
 
 
 def _type_of(name: str, properties: Mapping[str, Any]) -> str:
-    """Return the type of a catalog in lower case; empty for a custom class.
+    """Return the type of a catalog in lower case, such as "rest"; empty for a custom class (`py-catalog-impl`).
 
     Without a type, pyiceberg infers it from the uri. Raises `ValueError` if it cannot.
     """
@@ -424,7 +444,7 @@ def _type_of(name: str, properties: Mapping[str, Any]) -> str:
 
 
 def _unity_catalog(name: str, properties: Mapping[str, Any]) -> Any:
-    """Return the catalog if its type is unity, else None."""
+    """Open the catalog if its type is unity, else return None. Raises `InvalidOption`."""
     if str(properties.get("type", "")).lower() != "unity":
         return None
     from lakescan.catalogs.unity.catalog import UnityCatalog  # only imported if needed
@@ -433,7 +453,7 @@ def _unity_catalog(name: str, properties: Mapping[str, Any]) -> Any:
 
 
 def _hadoop_catalog(name: str, properties: Mapping[str, Any]) -> Any:
-    """Return the catalog if its type is hadoop, else None."""
+    """Open the catalog if its type is hadoop, else return None. Raises `ValueError` without a warehouse."""
     if str(properties.get("type", "")).lower() != "hadoop":
         return None
     from lakescan.catalogs.hadoop import hadoop_catalog  # only imported if needed
@@ -457,7 +477,7 @@ def backend_message(error: Exception) -> str | None:
 
 
 def resolve_warehouse(properties: dict[str, Any]) -> dict[str, Any]:
-    """Make the path of a local warehouse folder absolute, and return the properties.
+    """Return the properties with an absolute path of a local warehouse folder; others unchanged.
 
     Only sql, hadoop and in-memory catalogs have a folder as warehouse. For others, it may be a name on their server.
     """
@@ -467,7 +487,11 @@ def resolve_warehouse(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complete_properties(name: str, properties: dict[str, Any]) -> dict[str, Any]:
-    """Complete the properties of an embedded catalog, which needs only a local warehouse folder."""
+    """Complete the properties of an embedded catalog: a SQLite database in the local folder `warehouse`.
+
+    A catalog is embedded if it has a `warehouse`, but neither type, uri nor class. Creates the folder. For others, only
+    makes a local warehouse absolute. Raises `InvalidOption` for a folder that cannot be used, and `StorageError`.
+    """
     warehouse = properties.get("warehouse")
     if warehouse is None or not {"type", "uri", "py-catalog-impl"}.isdisjoint(
         [*_pyiceberg_configuration(name), *properties]

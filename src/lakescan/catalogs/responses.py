@@ -58,7 +58,7 @@ class _LimitedBody:
         return getattr(self._body, name)
 
     def stream(self, size: int = _CHUNK, decode_content: bool = True) -> Iterator[bytes]:
-        """Yield the body as it arrives."""
+        """Yield the body in chunks as they arrive; raises the errors of `limit_answer`."""
         total, end = 0, time.monotonic() + _LONGEST
         for chunk in self._chunks(max(size, _CHUNK), decode_content):
             total += len(chunk)
@@ -110,7 +110,7 @@ def drop_pydantic_causes(error: BaseException) -> None:
 
 
 def unknown_type(error: BaseException) -> str | None:
-    """Return the column type that pyiceberg does not support, if this caused the error; else None."""
+    """Return the column type that pyiceberg does not support, if it is the cause of the error; else None."""
     match = _UNKNOWN_TYPE.search(parse_failure(error) or "")
     return None if match is None else match[1] or match[2]
 
@@ -136,7 +136,7 @@ def config_error(catalog: str, why: str) -> CorruptMetadata:
 
 
 def _origin_module(error: BaseException) -> str:
-    """Return the name of the module that raised an error."""
+    """Return the name of the module whose code raised an error; empty without a traceback."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
@@ -148,7 +148,10 @@ def _module_of(at: TracebackType) -> str:
 
 
 def check_readable(text: bytes, location: str) -> None:
-    """Raise `CorruptMetadata` if pyiceberg, lakescan's catalog client, cannot read a metadata file."""
+    """Raise `CorruptMetadata` if pyiceberg cannot read the bytes `text` of the metadata file at `location`.
+
+    The file's suffix in `location` decides whether it is compressed.
+    """
     from pyiceberg.serializers import Compressor, FromByteStream
 
     try:

@@ -29,7 +29,7 @@ _URI, _TOKENS = "uri", "oauth2-server-uri"
 
 @cache
 def rest_catalog_class() -> Any:
-    """Return the catalog class. The first call imports pyiceberg."""
+    """Return the class `CheckedRestCatalog`. The first call imports pyiceberg."""
     from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.catalog.rest.auth import AUTH_MANAGER
     from pyiceberg.io import load_file_io
@@ -86,7 +86,10 @@ def rest_catalog_class() -> Any:
             return f"the server of catalog {self.name!r}"
 
         def _parse_value(self, name: str, value: Any) -> Any:
-            """Convert a server's property to text; raises `CorruptMetadata` for an invalid value."""
+            """Convert a server's property to text; raises `CorruptMetadata` for an invalid value.
+
+            Properties that a server may not set are returned unchanged.
+            """
             known = property_named(name)
             if known is None or not known.of_server:
                 return value
@@ -95,10 +98,10 @@ def rest_catalog_class() -> Any:
             raise config_error(self.name, f"{name} takes {known.kind.expects}, not {value[:60]!r}")
 
         def _check_server_properties(self, said: dict[str, Any]) -> dict[str, str]:
-            """Return the properties of a response that the server may set.
+            """Return the properties of a response (`said`) that the server may set, as text; warn about the others.
 
             Raises `StorageError` if it names a token server on another host, which would get the user's credential, and
-            `CorruptMetadata` for a value that is a list or an object.
+            `CorruptMetadata` for an invalid value.
             """
             for name, value in said.items():
                 known = property_named(name)
@@ -126,7 +129,10 @@ def rest_catalog_class() -> Any:
             return {**filter_server_properties(said, self._server), **addresses}
 
         def _merge_storage(self, said: Mapping[str, str]) -> dict[str, Any]:
-            """Merge the user's and the server's properties; storage properties by `merge_server_properties`."""
+            """Merge the user's properties and the server's (`said`), which take precedence.
+
+            Storage properties are merged by `merge_server_properties`.
+            """
             merged = {**self.user_properties, **said}
             storage = merge_server_properties(self.user_properties, said, self._server)
             return {name: value for name, value in merged.items() if not is_storage_property(name)} | storage
@@ -151,7 +157,7 @@ def rest_catalog_class() -> Any:
             return found
 
         def _filter_response(self, name: tuple[str, ...], response: Any) -> Any:
-            """Return a response with only the properties that the server may set, without the table's own."""
+            """Return a copy of a table response with only permitted server properties, and no table properties."""
             warn_of_metadata(response.metadata.properties, ".".join((self.name, *name)))
             changes = {
                 "metadata": response.metadata.model_copy(update={"properties": {}}),
@@ -189,13 +195,16 @@ def origin(url: str) -> tuple[str, str | None, int | None] | None:
 
 
 def safe_address(url: str) -> str:
-    """Return a URL for a message, without user name, path and query."""
+    """Return the scheme, host and port of a URL for a message, or "an invalid address" if it has no host."""
     found = origin(url)
     return "an invalid address" if found is None else f"{found[0]}://{found[1]}:{found[2]}"
 
 
 def _request_in_time(request: Any, method: str, url: str, **arguments: Any) -> Any:
-    """Send a request with a timeout of a minute, unless the caller sets one. pyiceberg sets no timeout."""
+    """Send a request by `request` (the session's method), with a timeout of a minute unless the caller sets one.
+
+    pyiceberg sets no timeout.
+    """
     if arguments.get("timeout") is None:
         arguments["timeout"] = TIMEOUT
     return request(method, url, **arguments)

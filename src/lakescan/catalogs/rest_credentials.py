@@ -34,7 +34,11 @@ from lakescan.storage.vended_credentials import Credential, Credentials
 
 @dataclass(frozen=True)
 class CatalogCredentials:
-    """Requests new credentials of a table from its catalog. Can be pickled for other processes."""
+    """Requests new credentials of a table from its REST catalog. Can be pickled for other processes.
+
+    `plan_id` is the id of the server's scan plan that the credentials are for, or None. `of_table` are the storage
+    settings in the table's configuration.
+    """
 
     catalog: str
     table: tuple[str, ...]
@@ -68,10 +72,10 @@ class CatalogCredentials:
 
 
 def credentials_in(answer: Mapping[str, Any], what: str, settings: Mapping[str, str]) -> tuple[Credential, ...]:
-    """Parse the storage credentials in a server's response; raises `CorruptMetadata`.
+    """Parse the storage credentials in a server's response, in `storage-credentials`; empty if it is missing.
 
     `what` names the response in errors. `settings` are the server's other storage settings: its hosts are used together
-    with its credentials.
+    with its credentials. Raises `CorruptMetadata`.
     """
     given = answer.get("storage-credentials") or ()
     if not isinstance(given, Sequence) or not all(map(_is_credential, given)):  # the value may hold secrets
@@ -90,10 +94,10 @@ def _is_credential(given: Any) -> bool:
 
 
 def credentials_for(catalog: Any, table: Any) -> Credentials | None:
-    """Return the credentials that a catalog vends for pyiceberg's `table`; None if it vends none.
+    """Return the credentials that a catalog vends for pyiceberg's `table`; None if it vends no credentials.
 
-    These are the credentials by prefix or, without them, configured credentials that expire. Where they enable remote
-    signing and have no keys, the catalog signs requests.
+    These are the credentials by location prefix or, without them, properties of the table with an expiry. Where they
+    enable remote signing and have no keys, the catalog signs requests. Raises `CorruptMetadata` and `LocationRefused`.
     """
     if not is_rest(catalog):
         return None
@@ -114,14 +118,17 @@ def credentials_for(catalog: Any, table: Any) -> Credentials | None:
 
 
 def server_settings(catalog: Any) -> dict[str, str]:
-    """Return the storage properties that the server of a REST catalog sets for all tables."""
+    """Return the storage properties that the server of a REST catalog sets for all tables; empty for others."""
     return storage_properties(getattr(catalog, "server_properties", {}))
 
 
 def source_for(
     catalog: Any, name: tuple[str, ...], plan_id: str | None = None, of_table: Mapping[str, str] = MappingProxyType({})
 ) -> CatalogCredentials | None:
-    """Return the object that renews the credentials of a table; None if the catalog's server does not renew them."""
+    """Return the object that renews the credentials of a table; None if the server lacks the endpoint for it.
+
+    `plan_id` and `of_table` are fields of `CatalogCredentials`.
+    """
     if not RestSession(catalog).has(CREDENTIALS):
         return None
     return CatalogCredentials(catalog.name, tuple(name), configuration_of(catalog.name), plan_id, dict(of_table))
@@ -137,9 +144,9 @@ _BUSY = (429, 500, 502, 503, 504)
 
 @dataclass(frozen=True)
 class CatalogSigner:
-    """Requests signatures from a catalog. Can be pickled for other processes.
+    """Requests signatures from a REST catalog, at `url`. Can be pickled for other processes.
 
-    `more` and `headers` are added to each request, as the catalog's `remote-signing-config` demands.
+    `more` (properties) and `headers` are added to each request, as the catalog's `remote-signing-config` demands.
     """
 
     catalog: str
@@ -151,12 +158,12 @@ class CatalogSigner:
 
     @property
     def identity(self) -> Hashable:
-        """The signing URL, the table, and a digest of the catalog's configuration."""
+        """A key for caches: the signing URL, the table, and a digest of the catalog's configuration."""
         said = repr(sorted((name, str(value)) for name, value in self.configuration.properties.items()))
         return self.url, self.table, sha256(said.encode()).hexdigest()
 
     def sign(self, region: str, request: S3Request) -> Signature:
-        """Return the signature of a request; raises `StorageError`."""
+        """Return the signature of an S3 request for a bucket in `region`; raises `StorageError`."""
         body: dict[str, Any] = {
             "region": region,
             "uri": request.uri,
@@ -184,7 +191,11 @@ class CatalogSigner:
         return Signature(uri, headers, "private" in said and said.isdisjoint({"no-cache", "no-store"}))
 
     def _request_signature(self, body: Mapping[str, Any], what: str) -> Any:
-        """Return the server's response. Retried after connection errors and timeouts, since signing changes nothing."""
+        """Post `body`, and return the server's response of any status. `what` names the signed request in errors.
+
+        Retried after connection errors, timeouts and statuses such as 503, since signing changes nothing. Raises
+        `StorageError` without a response.
+        """
         from requests import ConnectionError, RequestException, Timeout
 
         real = connection_with(self.catalog, self.configuration)
@@ -208,8 +219,8 @@ class CatalogSigner:
 def signer_of(catalog: Any, table: Any) -> CatalogSigner:
     """Return the signer for a table (pyiceberg's) of a REST catalog.
 
-    Raises `LocationRefused` if the signer is another server that the user does not configure: it would get the
-    catalog's token.
+    Raises `LocationRefused` if the signing URL is on another server than the catalog, unless the user configures it:
+    that server would get the catalog's token.
     """
     name = tuple(table.name())
     url = _url(catalog, name, table.io.properties)
@@ -231,7 +242,7 @@ def signer_of(catalog: Any, table: Any) -> CatalogSigner:
 
 
 def _url(catalog: Any, name: tuple[str, ...], properties: Mapping[str, str]) -> str:
-    """Return the signing URL that the catalog configures for a table."""
+    """Return the URL for signing requests to a table, from the table's `properties` or the server's endpoints."""
     endpoint = next((found for each in _ENDPOINT if (found := properties.get(each))), None)
     base = next((found for each in _URI if (found := properties.get(each))), None)
     session = RestSession(catalog)
@@ -244,7 +255,7 @@ def _url(catalog: Any, name: tuple[str, ...], properties: Mapping[str, str]) -> 
 
 
 def _headers_in(given: Any) -> dict[str, str] | None:
-    """Parse headers whose values are lists of strings; None if they have another form."""
+    """Parse headers whose values are strings or lists of strings, which are joined; None if they have another form."""
     if not isinstance(given, dict):
         return None
     lists = {name: [value] if isinstance(value, str) else value for name, value in given.items()}

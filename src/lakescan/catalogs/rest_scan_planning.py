@@ -43,7 +43,11 @@ class CatalogPlanner:
         return ".".join((self.catalog, *self.table))
 
     def planned(self, request: Mapping[str, Any]) -> CompletedPlan:
-        """Submit a plan, and wait until the server has completed it."""
+        """Submit a plan (`PlanTableScanRequest`), and wait until the server has completed it.
+
+        Raises `NoSuchTable`, `UnsupportedFeature` if the server cannot plan this scan, `StorageError` if planning fails
+        or takes too long, and `CorruptMetadata` for an unreadable response.
+        """
         session = self._session
         answer = self._answer("POST", f"{session.table_path(self.table)}/plan", dict(request))
         plan_id = answer.get("plan-id")
@@ -60,7 +64,7 @@ class CatalogPlanner:
         return CompletedPlan(answer, None if plan_id is None else str(plan_id), credentials, source)
 
     def tasks(self, plan_task: str) -> Mapping[str, Any]:
-        """Fetch the scan tasks of a plan task."""
+        """Fetch the scan tasks of a plan task, as the JSON object of the response; raises the errors of `planned`."""
         if not self._session.has(PLAN_TASKS):
             raise self._missing_endpoint(PLAN_TASKS)
         return self._answer("POST", f"{self._session.table_path(self.table)}/tasks", {"plan-task": plan_task})
@@ -74,7 +78,7 @@ class CatalogPlanner:
             _LOG.info("%s: a plan was not cancelled: %s", self.name, error)
 
     def _await_plan(self, plan_id: str) -> Mapping[str, Any]:
-        """Poll a plan while it is "submitted", and return the final response; raises `StorageError` on timeout."""
+        """Poll a plan while it is "submitted"; return the final response as JSON. Raises `StorageError` on timeout."""
         if not self._session.has(PLAN_RESULT):
             raise self._missing_endpoint(PLAN_RESULT)
         seconds = int(self._connection.properties.get(_TIMEOUT, _DEFAULT_TIMEOUT)) / 1000
@@ -139,7 +143,7 @@ class CatalogPlanner:
 
 @dataclass(frozen=True)
 class ServerPlanning:
-    """Which side plans scans of a table of a REST catalog, by the server's configuration.
+    """Whether the server of a REST catalog or this process plans scans of a table, by the server's configuration.
 
     `demanded` is the mode in the table's configuration: 'client', 'server' or None. `usual` is the mode in the
     catalog's configuration. Pickled for other processes, which may not have the catalog's configuration.
@@ -157,7 +161,11 @@ class ServerPlanning:
         return ServerPlanning(table.config.get(MODE), catalog.properties.get(MODE), configuration_of(catalog.name))
 
     def planner(self, catalog: str, table: tuple[str, ...], mode: str | None) -> CatalogPlanner | None:
-        """Return the server that plans scans of a table, or None if this process plans; see `PlanningSource`."""
+        """Return the server that plans scans of a table, or None if this process plans.
+
+        `mode` is the reader's choice, or None. Raises `InvalidOption` if the table's configuration demands the other
+        mode, and `UnsupportedFeature` if the server cannot plan.
+        """
         demanded = self.demanded
         if demanded is not None and mode is not None and mode != demanded:
             raise InvalidOption(

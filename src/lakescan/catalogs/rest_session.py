@@ -42,7 +42,10 @@ _LONGEST = 60  # the longest accepted `Retry-After`, in seconds; a longer wait i
 
 
 def mount(session: Any, url: str, takes_keys: Callable[[], bool]) -> None:
-    """Mount the adapter of this module on a session for a server. `takes_keys` returns whether it supports keys."""
+    """Mount the adapter of this module on an HTTP session, for requests to the server at `url`.
+
+    `takes_keys()` returns whether the server supports idempotency keys.
+    """
     from requests.adapters import BaseAdapter, HTTPAdapter
 
     inner = session.get_adapter(url)
@@ -50,7 +53,7 @@ def mount(session: Any, url: str, takes_keys: Callable[[], bool]) -> None:
         inner = pool_adapter()
 
     class Adapter(BaseAdapter):
-        """Sends requests through the previous adapter."""
+        """Sends requests through the previously mounted adapter, with keys and retries."""
 
         def send(self, request: Any, *arguments: Any, **named: Any) -> Any:
             return _send_request(inner, request, takes_keys, arguments, named)
@@ -62,7 +65,7 @@ def mount(session: Any, url: str, takes_keys: Callable[[], bool]) -> None:
 
 
 def pool_adapter() -> Any:
-    """Return a `requests` adapter with a connection for each thread that reads files concurrently."""
+    """Return a `requests` adapter with up to 128 connections, enough for all threads that read files concurrently."""
     from requests.adapters import HTTPAdapter
 
     return HTTPAdapter(pool_maxsize=_CONNECTIONS)
@@ -106,7 +109,10 @@ def _send_request(
 
 
 def wait_for_retry(asked: str | None, attempts: Attempts) -> bool:
-    """Wait as long as the server asks. Returns False without waiting if that is too long or no attempt is left."""
+    """Wait before a retry: by the policy of `attempts`, then as long as the server asks in `Retry-After` (`asked`).
+
+    Returns False without waiting if the server asks for more than a minute, or no attempt is left.
+    """
     seconds = _seconds(asked)
     if seconds > _LONGEST or not attempts.wait():
         return False
@@ -139,7 +145,7 @@ _LAST = "last-column-id"
 
 
 def add_last_column_ids(body: Any) -> Any:
-    """Add `last-column-id` to new schemas in a request's body; return the body itself if nothing is to be added.
+    """Add `last-column-id` to new schemas in a request's body; return the same body if it has no such schema.
 
     Since 2025, the protocol lets clients omit it, as pyiceberg does, but older servers refuse such requests. The value
     is the table's, taken from the request's requirements, or the highest field id of the schema.
@@ -197,7 +203,7 @@ def is_rest(catalog: Any) -> bool:
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """A server's configuration: its endpoints, and whether it supports idempotency keys."""
+    """A REST server's configuration: its `endpoints`, and whether it supports idempotency keys (`takes_keys`)."""
 
     endpoints: frozenset[str]
     takes_keys: bool = False
@@ -221,47 +227,53 @@ class RestSession:
 
     @property
     def session(self) -> Any:
-        """pyiceberg's HTTP session, which has the catalog's authentication."""
+        """pyiceberg's HTTP session, which has the catalog's authentication; raises `UnsupportedFeature`."""
         return http_session(self._catalog)
 
     @property
     def server(self) -> ServerConfig:
-        """The server's configuration, requested once per catalog connection."""
+        """The server's configuration, requested once per catalog connection.
+
+        Raises `StorageError` if the server does not return it, and `CorruptMetadata` if it is unreadable.
+        """
         known = _SERVERS.get(self._catalog)
         if known is None:
             known = _SERVERS[self._catalog] = self._fetch_config()
         return known
 
     def has(self, endpoint: str) -> bool:
-        """Return whether the server has an endpoint, such as `POST /v1/{prefix}/transactions/commit`."""
+        """Return whether the server has an endpoint, such as `POST /v1/{prefix}/transactions/commit`.
+
+        Raises the errors of `server`.
+        """
         return endpoint in self.server.endpoints
 
     def table_path(self, name: tuple[str, ...]) -> str:
-        """Return the path of a table under the catalog's prefix."""
+        """Return the URL path of a table, relative to the catalog's prefix: `namespaces/NAMESPACE/tables/TABLE`."""
         return f"{namespace_path(self._catalog, name[:-1])}/tables/{quote(name[-1], safe='')}"
 
     def post(self, path: str, body: Any, renew: Callable[[], object] | None = None) -> Any:
         """Post JSON (an object or its text) to a path under the catalog's prefix; return the response of any status.
 
-        If the token has expired, `renew` is called, which makes pyiceberg renew the token by another request. The
-        request is then sent once more, even if the renewal failed. Raises `requests.RequestException` if the server
-        does not respond.
+        If the token has expired and `renew` is set, `renew` is called, which makes pyiceberg renew the token by another
+        request. The request is then sent once more, even if the renewal failed. Raises `requests.RequestException` if
+        the server does not respond.
         """
         data = (body if isinstance(body, str) else json.dumps(body)).encode()
         return self._send("POST", path, data, renew)
 
     def get(self, path: str, renew: Callable[[], object] | None = None, query: Mapping[str, str] | None = None) -> Any:
-        """Get a path under the catalog's prefix; see `post`."""
+        """Send a GET request to a path under the catalog's prefix, with the parameters `query`; see `post`."""
         return self._send("GET", path, None, renew, query)
 
     def delete(self, path: str) -> Any:
-        """Delete a path under the catalog's prefix; see `post`."""
+        """Send a DELETE request to a path under the catalog's prefix; see `post`."""
         return self._send("DELETE", path, None, None)
 
     def post_to(self, url: str, body: Any, headers: Mapping[str, str], renew: Callable[[], object]) -> Any:
-        """Post JSON to an address that the catalog names, by a request that changes nothing; see `post`.
+        """Post JSON with these headers to a URL that the catalog names, by a request that changes nothing; see `post`.
 
-        The request is not retried, and redirections are not followed.
+        The request is not retried, except after an expired token, and redirections are not followed.
         """
         has_adapter = url.lower().startswith(self._catalog.url("", prefixed=False).lower())
         own = {KEY: ""} if has_adapter else {}  # read and removed by the adapter
@@ -311,7 +323,10 @@ class RestSession:
 
 
 def keep_credentials(catalog: Any) -> None:
-    """Remember the credentials in the server's table responses. pyiceberg keeps only one of them."""
+    """Make a catalog keep the credentials in the server's table responses, for `file_access`.
+
+    pyiceberg itself keeps only one of them.
+    """
     kept = _HANDED_OUT[catalog] = {}
 
     def keep_response(response: Any, *arguments: Any, **named: Any) -> None:
@@ -338,17 +353,16 @@ def keep_credentials(catalog: Any) -> None:
 
 
 def file_access(catalog: Any, name: tuple[str, ...]) -> Mapping[str, Any]:
-    """Return the server's latest information about access to a table's files, as JSON.
+    """Return the members `storage-credentials` and `remote-signing-config` of the server's latest table response.
 
-    It has the members `storage-credentials` and `remote-signing-config` if the server sent them when the table was last
-    loaded or created.
+    Members that the server did not send when the table was last loaded or created are missing.
     """
     url = catalog.url("{path}", path=RestSession(catalog).table_path(name))
     return _HANDED_OUT.get(catalog, {}).get(url, {})
 
 
 def has_session(catalog: Any) -> bool:
-    """Return whether `http_session` finds the HTTP session of a REST catalog in this version of pyiceberg."""
+    """Return whether `http_session` finds the HTTP session of a REST catalog in the installed version of pyiceberg."""
     return _session_in(catalog) is not None
 
 
@@ -369,7 +383,7 @@ def http_session(catalog: Any) -> Any:
 
 
 def namespace_path(catalog: Any, namespace: tuple[str, ...]) -> str:
-    """Return the path of a namespace under the catalog's prefix."""
+    """Return the URL path of a namespace, relative to the catalog's prefix: `namespaces/NAMESPACE`."""
     separator = unquote(catalog.properties.get(_SEPARATOR, _DEFAULT_SEPARATOR))
     return f"namespaces/{separator.join(quote(part, safe='') for part in namespace)}"
 
@@ -391,7 +405,7 @@ def _request_text(response: Any) -> str:
 
 
 def message_of(response: Any) -> str:
-    """Return the server's error message, or else the status of the response."""
+    """Return the server's error message in a response, or the response's status, such as "status 500"."""
     try:
         return str(response_json(response)["error"]["message"])
     except (ValueError, KeyError, TypeError):

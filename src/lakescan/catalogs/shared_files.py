@@ -30,10 +30,11 @@ _OF_TABLES = r"/metadata/[^/]+\.metadata\.json(?:\.gz)?$|/_delta_log/[^/]+$"
 
 
 def tables_that_may_share(catalog: Catalog, identifier: Identifier, folders: Sequence[str], doing: str) -> list[Table]:
-    """Return the other tables, in all namespaces, that may reference files in folders of the table `identifier`.
+    """Return the other Iceberg tables, in all namespaces, that may reference files in folders of a table.
 
-    These are tables with a folder inside or around one of `folders`, tables that do not own their files, and the same
-    table under another name. Raises `UnsupportedFeature` if a table cannot be opened; its message starts with `doing`.
+    `identifier` is the table, and `folders` are its folders. The others are tables with a folder inside or around one
+    of them, tables that do not own their files, and the same table under another name. Raises `UnsupportedFeature` if a
+    table cannot be opened; its message starts with `doing`.
     """
     uuid = catalog.load_table(identifier.within).metadata.table_uuid
     return [
@@ -70,7 +71,10 @@ def _reaches(table: Table, folders: Sequence[str]) -> bool:
 
 
 def referenced_files(tables: Iterable[Table], storage: Storage) -> Iterator[pa.Array]:
-    """Yield the locations of the files that tables currently reference; for a dropped table, its last known files."""
+    """Yield the locations of the files that pyiceberg tables currently reference, in Arrow arrays.
+
+    For a dropped table, yields those of its last known state.
+    """
     from pyiceberg.exceptions import NoSuchTableError
 
     for table in tables:
@@ -80,17 +84,20 @@ def referenced_files(tables: Iterable[Table], storage: Storage) -> Iterator[pa.A
 
 
 def metadata_of_tables(files: pa.Table) -> pa.Table:
-    """Return the listed files (`listing.LISTED`) whose names are those of a table's metadata or log."""
+    """Return the rows of a listing (schema `listing.LISTED`) that are Iceberg metadata files or in a Delta log."""
     return files.filter(pc.match_substring_regex(as_array(files["location"]), _OF_TABLES))
 
 
 def table_folders(files: pa.Table) -> set[str]:
-    """Return the normalized locations of the tables among listed files, found by Iceberg metadata or a Delta log."""
+    """Return the normalized locations of the tables in a listing, found by Iceberg metadata files or a Delta log."""
     places = normalize(metadata_of_tables(files)["location"])
     return {hit[1] for each in places.to_pylist() for kind in (_ICEBERG, _DELTA) if (hit := kind.fullmatch(each))}
 
 
 def tables_inside(storage: Storage, folder: str) -> list[str]:
-    """Return the normalized locations of the tables below a folder, sorted. Lists all files of the folder."""
+    """Return the normalized locations of the tables below a folder, except the folder itself, sorted.
+
+    Lists all files of the folder.
+    """
     found = set[str]().union(*(table_folders(part) for part in list_files(storage, folder)))
     return sorted(found - {normal(storage.current_location(folder))})

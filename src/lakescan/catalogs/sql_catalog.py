@@ -17,7 +17,7 @@ _WITH_TABLE: WeakSet[Any] = WeakSet()  # engines of databases that have the tabl
 
 @dataclass(frozen=True)
 class SqlDeltaNames:
-    """The Delta tables registered in pyiceberg's SQL catalog."""
+    """The Delta tables of pyiceberg's SQL catalog, registered in lakescan's own database table."""
 
     catalog: Any
 
@@ -27,7 +27,7 @@ class SqlDeltaNames:
         return rows[0].location if rows else None
 
     def names(self, namespace: tuple[str, ...]) -> list[str]:
-        """Return the names of the Delta tables of a namespace, sorted."""
+        """Return the names of the Delta tables of a namespace, sorted; empty if it does not exist."""
         rows = self._run(lambda table: table.select().where(*self._namespace_conditions(table, namespace)))
         return sorted(row.name for row in rows)
 
@@ -43,7 +43,7 @@ class SqlDeltaNames:
         return None
 
     def add(self, name: tuple[str, ...], location: str) -> None:
-        """Register a table; raises `TableExists`."""
+        """Register the Delta table at `location`; raises `TableExists` if a Delta table has the name."""
         from sqlalchemy.exc import IntegrityError
 
         self._create_table()
@@ -54,11 +54,11 @@ class SqlDeltaNames:
             raise TableExists(f"{'.'.join(name)} already exists in catalog {self.catalog.name!r}") from error
 
     def remove(self, name: tuple[str, ...]) -> None:
-        """Unregister a table if it is registered."""
+        """Unregister a Delta table, and keep its files; does nothing if it is not registered."""
         self._run(lambda table: table.delete().where(*self._name_conditions(table, name)))
 
     def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
-        """Rename a table by one statement; raises `TableExists`."""
+        """Rename a table by one statement; does nothing if it is not registered. Raises `TableExists`."""
         from sqlalchemy.exc import IntegrityError
 
         values = {"namespace": ".".join(new[:-1]), "name": new[-1]}
@@ -85,7 +85,7 @@ class SqlDeltaNames:
         return [*self._namespace_conditions(table, name[:-1]), table.c.name == name[-1]]
 
     def _run(self, statement: Callable[[Any], Any], *, needs_table: bool = False) -> list[Any]:
-        """Run a statement, and return its rows.
+        """Run the statement that `statement` builds for the database table of names; return its rows, if any.
 
         If the database table does not exist, returns no rows, or raises the database's error if `needs_table`.
         """
@@ -109,9 +109,9 @@ class SqlDeltaNames:
 
 
 def include_delta_namespaces(catalog: Any) -> Any:
-    """Make a namespace exist as long as it has Delta tables, as pyiceberg does for Iceberg tables; return the catalog.
+    """Make an SQL catalog include namespaces that only have Delta tables, as pyiceberg does for Iceberg tables.
 
-    Other clients do not see the Delta tables, and may drop a namespace that has no other tables.
+    Returns the catalog. Other clients do not see the Delta tables, and may drop a namespace that has no other tables.
     """
     names, theirs = SqlDeltaNames(catalog), type(catalog)
 
@@ -156,7 +156,8 @@ _WITH_TIMES = ("psycopg", "psycopg2", "mysqldb", "pymysql")
 def with_connections(catalog: str, properties: dict[str, Any]) -> dict[str, Any]:
     """Add an installed driver, timeouts, and a test of connections before use to an SQL catalog's properties.
 
-    Values that the user sets are kept. Raises `MissingDependency` if no driver for the database is installed.
+    Values that the user sets are kept. The properties of SQLite catalogs are returned unchanged. Raises
+    `MissingDependency` if no driver for the database is installed.
     """
     address = _address(properties.get("uri"))
     if address is None:
@@ -183,7 +184,7 @@ def with_connections(catalog: str, properties: dict[str, Any]) -> dict[str, Any]
 
 
 def _address(uri: Any) -> Any:
-    """Parse the URL of a database; None for SQLite, and for a URL that pyiceberg will reject."""
+    """Parse the URL of a database; None for SQLite, and for an invalid URL, which pyiceberg rejects."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
 

@@ -49,7 +49,10 @@ _TAKEN = _ROWS | {
 
 @dataclass(frozen=True)
 class CollectedCommit:
-    """One collected commit: its requirements and updates, and the function that redoes it."""
+    """One collected commit: pyiceberg's requirements and updates, and the function that redoes it.
+
+    `redo` is None if the commit cannot be redone. `fits_any`: `redo` is valid after any concurrent commit.
+    """
 
     requirements: tuple[Any, ...]
     updates: tuple[Any, ...]
@@ -64,14 +67,14 @@ class CollectedCommit:
 
     @property
     def operation(self) -> str:
-        """The operation of the commit's snapshot, or `alter` if it has none."""
+        """The operation of the commit's last snapshot, such as "append"; "alter" without a snapshot."""
         added = [snapshot for each in self.updates if (snapshot := getattr(each, "snapshot", None)) is not None]
         summary = added[-1].summary if added else None
         return "alter" if summary is None else str(summary.operation.value)
 
     @property
     def changes_only_rows(self) -> bool:
-        """Whether the commit changes no columns, partitions or properties, except application transactions."""
+        """Whether the commit changes only snapshots and the properties that record application transactions."""
         return all(type(each).__name__ in _ROWS or _is_record(each) for each in self.updates)
 
 
@@ -84,8 +87,8 @@ def _is_record(update: Any) -> bool:
 class CollectedTable:
     """A table's state at the start of the transaction (`base`, a pyiceberg table) and after its commits (`now`).
 
-    Each commit writes a temporary metadata file, so that the new state can be read. `stored` are the locations of these
-    files, which are deleted when the transaction ends.
+    `steps` are the commits. Each commit writes a temporary metadata file, so that the new state can be read. `stored`
+    are the locations of these files, which are deleted when the transaction ends.
     """
 
     base: Table
@@ -96,11 +99,18 @@ class CollectedTable:
 
     @staticmethod
     def start(base: Table, catalog: Any, storage: Storage) -> CollectedTable:
-        """Start collecting commits to a table that the real catalog returned. `catalog` is the collecting catalog."""
+        """Start collecting commits to a table that the real catalog returned (`base`).
+
+        `catalog` is the collecting catalog, and `storage` accesses the table's files.
+        """
         return CollectedTable(base, _pyiceberg_table(base, catalog, base.metadata, base.metadata_location), storage)
 
     def take(self, step: CollectedCommit) -> None:
-        """Add a commit; raises pyiceberg's `CommitFailedException` if its requirements are not met any more."""
+        """Add a commit, and write the temporary metadata file of the new state.
+
+        Raises pyiceberg's `CommitFailedException` if its requirements are not met any more, `UnsupportedFeature` for
+        updates that a transaction cannot have, and `StorageError`.
+        """
         for each in step.requirements:
             each.validate(self.now.metadata)
         metadata = self._apply_updates(step.updates)
@@ -146,7 +156,7 @@ class CollectedTable:
 
     @property
     def requirements(self) -> list[Any]:
-        """The requirements of all commits, with the values of the base, as no intermediate state is committed."""
+        """The distinct requirements of all commits, with the values of the base: no intermediate state is committed."""
         found: list[Any] = []
         for each in (each for step in self.steps for each in step.requirements):
             if (required := _base_requirement(each, self.base.metadata)) not in found:
@@ -178,14 +188,14 @@ class CollectedTable:
         return bool(self.snapshots & now.metadata.snapshots.keys())
 
     def added_files(self) -> Iterator[pa.Array]:
-        """Yield the locations of all files that the collected snapshots added."""
+        """Yield the locations of all files that the collected snapshots added, in Arrow arrays."""
         if self.snapshots:
             yield from snapshot_files(IcebergTable.open(self.now.metadata_location, self.storage), self.snapshots)
 
     def rebase(self, catalog: Any, fresh: Table) -> CollectedTable:
-        """Return the table based on its `fresh` state, without commits, which the caller redoes; itself if unchanged.
+        """Return the table as reloaded (`fresh`), without commits, which the caller redoes.
 
-        Raises `CommitConflict` if the commits cannot be redone.
+        Returns the table itself if no other writer changed it. Raises `CommitConflict` if the commits cannot be redone.
         """
         if fresh.metadata_location == self.base.metadata_location:
             return self
@@ -209,7 +219,7 @@ def _convert_metadata(table: Table) -> TableMetadata:
 
 
 def _base_requirement(requirement: Any, base: Any) -> Any:
-    """Return a requirement of the same kind, with the base's value."""
+    """Return a requirement of the same kind, such as the current schema's id, with the value in metadata `base`."""
     from pyiceberg.table import update as theirs
 
     refs: Mapping[str, Any] = base.refs
@@ -243,7 +253,10 @@ def collecting_catalog(name: str, of: Any) -> Any:
     from pyiceberg.exceptions import NoSuchTableError
 
     class CollectingCatalog(NoopCatalog):
-        """Implements `lakescan.iceberg.commit.commit_collector.Collector`."""
+        """A pyiceberg catalog that collects commits; creating or dropping tables raises `UnsupportedFeature`.
+
+        Implements `lakescan.iceberg.commit.commit_collector.Collector`. `tables` are the loaded tables by name.
+        """
 
         def __init__(self) -> None:
             super().__init__(name, **of.properties)
@@ -252,7 +265,10 @@ def collecting_catalog(name: str, of: Any) -> Any:
             self._lock = RLock()
 
         def load_table(self, identifier: str | Name) -> Any:
-            """Return the table as it was when the transaction first loaded it, with the transaction's commits since."""
+            """Return the table as it was when the transaction first loaded it, with the transaction's commits since.
+
+            Raises pyiceberg's `NoSuchTableError`.
+            """
             within = self.identifier_to_tuple(identifier)
             with self._lock:
                 if within not in self.tables:
@@ -260,14 +276,14 @@ def collecting_catalog(name: str, of: Any) -> Any:
                 return self.tables[within].now
 
         def open_table(self, base: Any) -> CollectedTable:
-            """Wrap a table of the real catalog, without commits."""
+            """Return a `CollectedTable` of a table of the real catalog, without commits."""
             properties = storage_properties(base.io.properties)
             allowed = location_limits(name, base.metadata_location)
             storage = Storage(io_properties=properties, vended=credentials_for(of, base), allowed=allowed)
             return CollectedTable.start(base, self, storage)
 
         def table_exists(self, identifier: str | Name) -> bool:
-            """Load the table unless it is loaded already; return False if the real catalog does not have it."""
+            """Return whether the table exists. Loads it into the transaction if it is not loaded already."""
             try:
                 self.load_table(identifier)
             except NoSuchTableError:
@@ -275,7 +291,7 @@ def collecting_catalog(name: str, of: Any) -> Any:
             return True
 
         def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
-            """Collect a commit of pyiceberg."""
+            """Collect a commit of pyiceberg, and return the new state; raises the errors of `CollectedTable.take`."""
             from pyiceberg.table import CommitTableResponse
 
             self.collect(table, tuple(requirements), tuple(updates))

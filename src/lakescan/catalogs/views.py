@@ -46,11 +46,17 @@ class ViewStore(ABC):
 
     @abstractmethod
     def load(self, name: Name) -> StoredView | None:
-        """Return a view; None if it does not exist or the catalog does not support views."""
+        """Return a view; None if it does not exist or the catalog does not support views.
+
+        Raises `CorruptMetadata` for unreadable metadata.
+        """
 
     @abstractmethod
     def names(self, namespace: Name) -> list[str]:
-        """Return the names of a namespace's views; an empty list if the catalog does not support views."""
+        """Return the names of a namespace's views; an empty list if the catalog does not support views.
+
+        Raises `NoSuchNamespace`, or pyiceberg's `NoSuchNamespaceError`.
+        """
 
     @abstractmethod
     def create(self, name: Name, make: Callable[[str | None], ViewMetadata]) -> None:
@@ -62,29 +68,32 @@ class ViewStore(ABC):
 
     @abstractmethod
     def commit(self, base: StoredView, new: ViewMetadata) -> bool:
-        """Replace the metadata `base` by `new`; return False if another writer committed first."""
+        """Replace the metadata of the loaded view `base` by `new`; return False if another writer committed first."""
 
     @abstractmethod
     def drop(self, name: Name) -> bool:
-        """Drop a view; return False if it does not exist."""
+        """Drop a view; return False if it does not exist. Raises `CommitStateUnknown`."""
 
     @abstractmethod
     def rename(self, old: Name, new: Name) -> bool:
-        """Rename a view; return False if it does not exist. Raises `TableExists` if the new name is taken."""
+        """Rename a view; return False if it does not exist. Raises `TableExists` if the new name is taken.
+
+        Raises `NoSuchNamespace` if the new namespace does not exist.
+        """
 
 
 class NoViews(ViewStore):
-    """A catalog that does not support views. `instead` is advice for the user."""
+    """The view store of a catalog that does not support views. `instead` is advice for the user."""
 
     def __init__(self, catalog: Catalog, instead: str = "") -> None:
         self._name, self._kind, self._instead = catalog.name, type(catalog).__name__, instead
 
     def load(self, name: Name) -> StoredView | None:
-        """Return None."""
+        """Return None: the catalog does not support views."""
         return None
 
     def names(self, namespace: Name) -> list[str]:
-        """Return an empty list."""
+        """Return an empty list: the catalog does not support views."""
         return []
 
     def create(self, name: Name, make: Callable[[str | None], ViewMetadata]) -> None:
@@ -97,20 +106,20 @@ class NoViews(ViewStore):
         )
 
     def commit(self, base: StoredView, new: ViewMetadata) -> bool:
-        """Raise `AssertionError`: a catalog without views has none to change."""
+        """Raise `AssertionError`: no view can have been loaded from this catalog."""
         raise AssertionError("a catalog without views has none to change")
 
     def drop(self, name: Name) -> bool:
-        """Return False, since views do not exist."""
+        """Return False: the catalog does not support views."""
         return False
 
     def rename(self, old: Name, new: Name) -> bool:
-        """Return False, since views do not exist."""
+        """Return False: the catalog does not support views."""
         return False
 
 
 def view_store(catalog: Any) -> ViewStore:
-    """Return the view store of a pyiceberg catalog."""
+    """Return the view store of a pyiceberg catalog: `RestViews`, `SqlViews`, or for others `NoViews`."""
 
     kinds = {each.__name__ for each in type(catalog).__mro__}
     if "RestCatalog" in kinds:
@@ -124,7 +133,7 @@ _UNKNOWN_FROM = 500  # from this status on, a change may have been made
 
 
 class RestViews(ViewStore):
-    """The views of a REST catalog."""
+    """The views of a REST catalog, by requests to its server."""
 
     def __init__(self, catalog: Any) -> None:
         self._catalog = catalog
@@ -165,7 +174,10 @@ class RestViews(ViewStore):
             raise self._no_views_error()
 
     def commit(self, base: StoredView, new: ViewMetadata) -> bool:
-        """Send the changes if the view is still the same one (by UUID); return whether the server accepted them."""
+        """Send the changes if the view is still the same one (by UUID); return whether the server accepted them.
+
+        Raises the errors of `_send_change`.
+        """
         name = base.identifier.within
         changes = list(updates(base.metadata, new))
         if not changes:
@@ -190,7 +202,7 @@ class RestViews(ViewStore):
         return True
 
     def rename(self, old: Name, new: Name) -> bool:
-        """Rename a view; return False if it does not exist. Raises `TableExists`."""
+        """Rename a view; see `ViewStore.rename`. Raises the errors of `_send_change`."""
         one, other = ({"namespace": list(each[:-1]), "name": each[-1]} for each in (old, new))
         self._check_namespace(new[:-1])
         before = self.load(old)
@@ -202,7 +214,7 @@ class RestViews(ViewStore):
         return status < 400
 
     def _check_has_views(self, name: Name) -> None:
-        """Raise `UnsupportedFeature` if the server does not declare support for views."""
+        """Raise `UnsupportedFeature` if the server does not declare support for views. Requests the view `name`."""
         from pyiceberg.exceptions import NoSuchViewError
 
         with suppress(NoSuchViewError):
@@ -229,7 +241,7 @@ class RestViews(ViewStore):
         return f"{self._path(name[:-1])}/views/{quote(name[-1], safe='')}"
 
     def _send_change(self, path: str, body: dict[str, Any], name: Name, new: ViewMetadata) -> int:
-        """Post a change to `path`, and return the status.
+        """Post the JSON `body` of a change to `path`, and return the response's status.
 
         If the response is lost, the view `name` is looked up: the status is 200 if it matches `new`. Raises
         `StorageError` for refusals other than 404 and 409, `InvalidOption`, `UnsupportedFeature`, and
@@ -272,7 +284,7 @@ _METADATA_FOLDER = "write.metadata.path"
 
 
 class SqlViews(ViewStore):
-    """The views of an SQL catalog."""
+    """The views of an SQL catalog, as rows of its database that point to metadata files."""
 
     INSTEAD = (
         "Its database has no column iceberg_type, which distinguishes views from tables, or pyiceberg is below 0.12. "
@@ -288,7 +300,7 @@ class SqlViews(ViewStore):
 
     @staticmethod
     def can_store(catalog: Any) -> bool:
-        """Return whether both the catalog's database and pyiceberg distinguish views from tables."""
+        """Return whether both the catalog's database and the installed pyiceberg distinguish views from tables."""
         from pyiceberg.catalog.sql import IcebergTables
 
         return hasattr(IcebergTables, "iceberg_type") and _has_types(catalog.engine)
@@ -303,14 +315,17 @@ class SqlViews(ViewStore):
         return StoredView(identifier, parse_view(self._storage.read(location), location), location)
 
     def names(self, namespace: Name) -> list[str]:
-        """Return the names of a namespace's views."""
+        """Return the names of a namespace's views; raises `NoSuchNamespace`."""
         self._check_namespace(namespace)
         table = _rows()
         found = self._run(table.select().where(*self._namespace_conditions(namespace)), list)
         return [row.table_name for row in found]
 
     def create(self, name: Name, make: Callable[[str | None], ViewMetadata]) -> None:
-        """Create a view: write its metadata file, then insert its row."""
+        """Create a view: write its metadata file, then insert its row; see `ViewStore.create`.
+
+        Also raises `CommitStateUnknown`, and `InvalidOption` for a catalog without a warehouse.
+        """
         from sqlalchemy.exc import IntegrityError
 
         self._check_namespace(name[:-1])
@@ -336,7 +351,10 @@ class SqlViews(ViewStore):
             raise self._exists_error(name) from error
 
     def commit(self, base: StoredView, new: ViewMetadata) -> bool:
-        """Write a metadata file, and point the row to it if it still points to the base's; return whether it did."""
+        """Write a metadata file, and point the view's row to it, unless the row no longer points to that of `base`.
+
+        Returns whether the row was changed; if not, the new file is deleted. Raises `CommitStateUnknown`.
+        """
         assert base.location is not None
         table, name = _rows(), base.identifier.within
         number = _NUMBER.match(base.location.rpartition("/")[2])
@@ -365,7 +383,10 @@ class SqlViews(ViewStore):
         return bool(removed != 0)
 
     def rename(self, old: Name, new: Name) -> bool:
-        """Change the name in the view's row; return False if it does not exist. Raises `TableExists`."""
+        """Change the name in the view's row; return False if it does not exist.
+
+        Raises `TableExists`, also for a Delta table, `NoSuchNamespace`, and `CommitStateUnknown`.
+        """
         from sqlalchemy.exc import IntegrityError
 
         self._check_namespace(new[:-1])
@@ -390,7 +411,7 @@ class SqlViews(ViewStore):
         return self._run(_rows().select().where(*self._name_conditions(name)), lambda result: result.first())
 
     def _has(self, name: Name, location: str) -> bool | None:
-        """Return whether a metadata file is the view's current or previous one; None if the view does not exist."""
+        """Return whether `location` is the view's current or previous metadata file; None for a missing view."""
         row = self._row(name)
         return None if row is None else location in (row.metadata_location, row.previous_metadata_location)
 
@@ -420,7 +441,10 @@ class SqlViews(ViewStore):
             raise NoSuchNamespace(f"catalog {self._catalog.name!r} has no namespace {'.'.join(namespace)!r}")
 
     def _default_location(self, name: Name) -> str:
-        """Return a unique folder, so that a later table of the same name does not find the view's metadata."""
+        """Return a unique folder, so that a later table of the same name does not find the view's metadata.
+
+        It is in the namespace's location or in the warehouse. Raises `InvalidOption` if there is neither.
+        """
         folder = f"{name[-1]}-{uuid.uuid4().hex}"
         own = self._catalog.load_namespace_properties(name[:-1]).get("location")
         if own is not None:
@@ -433,7 +457,7 @@ class SqlViews(ViewStore):
         return folder_of(warehouse, *name[:-1], folder)
 
     def _write_metadata(self, view: ViewMetadata, number: int) -> str:
-        """Write a new metadata file, and return its location."""
+        """Write a new metadata file, whose name starts with the version `number`, and return its location."""
         folder = view.properties.get(_METADATA_FOLDER) or join(view.location, "metadata")
         location = join(folder, f"{number:05d}-{uuid.uuid4()}.metadata.json")
         with self._storage.create(location) as file:

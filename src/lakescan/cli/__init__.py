@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line. If its libraries are missing, exit with the advice to install them."""
+    """Run the command line. If libraries of the command line are missing, exit with the advice to install them."""
     try:
         from lakescan.cli.commands import run
     except ImportError as error:

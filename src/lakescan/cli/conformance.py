@@ -56,7 +56,7 @@ def conformance_command(
 
 
 def _tables(places: list[str]) -> list[str]:
-    """Find the tables below the places, without duplicates; raises `NotATable` if there are none."""
+    """Find the tables at or below the places, without duplicates; raises `NotATable` if there are none."""
     tables = list(dict.fromkeys(each for place in places for each in find_tables(place)))
     if not tables:
         raise NotATable(f"there is no table below {', '.join(places)}")
@@ -64,7 +64,10 @@ def _tables(places: list[str]) -> list[str]:
 
 
 def _interpreters(python: list[str] | None) -> dict[str, str]:
-    """Parse `--python` into paths by engine; raises `InvalidOption` for an unknown engine or a missing interpreter."""
+    """Parse `--python` arguments into absolute paths by engine.
+
+    Raises `InvalidOption` for an unknown engine or a missing interpreter.
+    """
     found = dict(pairs(python, "--python takes name=path, e.g. --python duckdb=env/bin/python"))
     others = [engine for engine in ENGINES if engine != "lakescan"]
     for engine, path in found.items():

@@ -28,7 +28,11 @@ _OLDEST_JAVA = 17
 
 @dataclass(frozen=True)
 class Check:
-    """One line of a diagnosis: what was checked, what was found, and what to do if it is wrong."""
+    """One line of a diagnosis.
+
+    - `subject`: the setting or program that was checked. `found`: the result.
+    - `ok`: whether it is as it should be; if not, `advice` is how to fix it.
+    """
 
     subject: str
     found: str
@@ -38,7 +42,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All checks; `str()` gives a table with one line per check."""
+    """All checks of `doctor`; `str()` gives a table with one line per check."""
 
     checks: tuple[Check, ...]
 
@@ -102,7 +106,10 @@ def _driver_checks(spark: SparkSession | None) -> Iterator[Check]:
 
 
 def _worker_python_check(spark: SparkSession | None) -> Check:
-    """Check the Python of Spark's workers. A Connect server fixes it at startup, so `executors` checks it there."""
+    """Check that the environment variable PYSPARK_PYTHON names this interpreter, if it is set.
+
+    A Connect server chooses its Python at startup; another check, `executors`, concerns it.
+    """
     subject, worker = "PYSPARK_PYTHON", os.environ.get("PYSPARK_PYTHON")
     if spark is not None and "connect" in type(spark).__module__:
         return Check(subject, "set by the server, see executors", True)
@@ -160,7 +167,10 @@ def _session_checks(spark: SparkSession) -> Iterator[Check]:
 
 
 def _pushdown_check(spark: SparkSession) -> Check:
-    """Check filter pushdown: lakescan's formats refuse it, but other Python data sources of the session may accept."""
+    """Check that filter pushdown into Python data sources is off in the session.
+
+    lakescan's formats refuse filters, but other Python data sources may take them, and return wrong rows.
+    """
     from lakescan.spark.session import PUSHDOWN, conf
 
     why = "Spark 4.1 to 4.3 reuse a pushed filter in later queries of the same frame or view"
@@ -176,7 +186,10 @@ def _pushdown_check(spark: SparkSession) -> Check:
 
 
 def _read_lane_check(spark: SparkSession) -> Check:
-    """Describe whether Spark's own Parquet reader or the Arrow reader serves the session's reads; rows are the same."""
+    """Describe whether Spark's own Parquet reader or the Arrow lane serves the session's reads.
+
+    Both return the same rows.
+    """
     from lakescan.spark.registration import describe_reads
 
     try:

@@ -37,7 +37,9 @@ _WORDS = (
 
 
 class ScriptFailed(Exception):
-    """A statement of a script failed; the statement's error is the `__cause__`.
+    """A statement of a script failed; its own error is the `__cause__`.
+
+    The text is source and line, followed by a colon.
 
     Args:
         source: The script's file, or 'standard input'.
@@ -49,14 +51,17 @@ class ScriptFailed(Exception):
 
 
 def shell_advice(message: str) -> str:
-    """Replace Python calls in a message's advice by commands and options."""
+    """Replace Python calls in a message's advice by the commands and options of the command line."""
     for pattern, words in _WORDS:
         message = re.sub(pattern, words, message)
     return message
 
 
 def exit_code(error: BaseException) -> int | None:
-    """Return the exit code for an error that needs no traceback, or None for a bug."""
+    """Return the exit code for an error that needs no traceback, or None for a bug.
+
+    The code is 3 for a commit conflict, 4 for an unknown state of a commit, and else 1.
+    """
     if isinstance(error, ScriptFailed) and error.__cause__ is not None:
         return exit_code(error.__cause__)
     if isinstance(error, CommitConflict):
@@ -83,5 +88,5 @@ def print_error(error: BaseException) -> None:
 
 
 def _is_of_library(error: BaseException) -> bool:
-    """Return whether a table access library raised the error: its message is enough, without a traceback."""
+    """Return whether an error's class is of a table access library: its message is enough, without a traceback."""
     return any(kind.__module__.partition(".")[0] in _LIBRARIES for kind in type(error).__mro__)

@@ -58,7 +58,7 @@ def health(
 
 
 def print_written(file: Path) -> None:
-    """Print that a page was written to `file`, unless `--json` allows only data on stdout."""
+    """Print that a page was written to `file`; nothing with `--json`, as stdout then has only data."""
     if not wants_json():
         console.print(f"written to {file}", soft_wrap=True)
 
@@ -206,7 +206,10 @@ def remove_orphans(
 
 
 def _inventory(name: str) -> pa.Table:
-    """Read an inventory from a local Parquet or CSV file, or from a table."""
+    """Read a storage inventory from a local Parquet or CSV file, or from the table with this name or path.
+
+    Raises `InvalidOption` if the file is missing or invalid.
+    """
     kind = Path(name).suffix.lower()
     if kind not in (".parquet", ".csv"):
         return _open(name).scan().to_arrow()
@@ -219,7 +222,7 @@ def _inventory(name: str) -> pa.Table:
 
 
 def _past(text: str | None) -> datetime | None:
-    """Parse the value of `--older-than`; raises `InvalidOption` if it is in the future."""
+    """Parse the value of `--older-than`, None without one; raises `InvalidOption` if it is in the future."""
     timestamp = None if text is None else as_moment(text)
     if timestamp is not None and timestamp > datetime.now(UTC):
         raise InvalidOption(f"--older-than {text} is in the future")

@@ -21,10 +21,10 @@ from lakescan.common.control_characters import harmless, harmless_json
 
 
 class TerminalConsole(Console):
-    """A console that replaces control characters in printed text, but keeps its own colours."""
+    """A rich console that replaces control characters in printed text, but not those of its own colours."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render as `Console` does, with control characters in text made harmless."""
+        """Yield segments as `Console` does, with control characters in text replaced by harmless ones."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(harmless(segment.text), segment.style)
 
@@ -47,7 +47,10 @@ def print_json(value: Any) -> None:
 
 
 def as_json(value: Any) -> str:
-    """Convert a value to JSON without control characters; NaN and infinities become strings, as JSON lacks them."""
+    """Convert a value to JSON without control characters.
+
+    NaN and infinities become strings, as JSON lacks them. Tables become lists of rows, and data classes objects.
+    """
     try:
         text = json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -56,7 +59,10 @@ def as_json(value: Any) -> str:
 
 
 def print_rows(rows: pa.Table | Sequence[Mapping[str, Any]]) -> None:
-    """Print rows as a grid, or with `--json` as one object per line."""
+    """Print rows as a grid, or with `--json` as one JSON object per line.
+
+    Without rows, the grid has the title `no rows`.
+    """
     found = rows.to_pylist(maps_as_pydicts="lossy") if isinstance(rows, pa.Table) else list(rows)
     if wants_json():
         for row in found:
@@ -72,7 +78,7 @@ def print_rows(rows: pa.Table | Sequence[Mapping[str, Any]]) -> None:
 
 
 def print_names(column: str, names: Sequence[str]) -> None:
-    """Print names, one per line, or with `--json` as objects with the key `column`."""
+    """Print names, one per line, or with `--json` as one object per line with the key `column`."""
     for name in names:
         if wants_json():
             print_json({column: name})

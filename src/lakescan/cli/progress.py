@@ -27,12 +27,12 @@ class Work:
         self._task = None if bar is None else bar.add_task("", total=None)
 
     def says(self, what: str) -> None:
-        """Show `what` as the current step."""
+        """Show the text `what` as the current step, and reset the number of finished tasks."""
         if self._bar is not None and self._task is not None:
             self._bar.reset(self._task, total=None, description=what)
 
     def map(self, work: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
-        """Yield the result of `work` for each item, in order."""
+        """Yield the result of `work` for each item, in the order of the items; it runs in threads."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, total=len(items) if isinstance(items, Sized) else None, completed=0)
         for result in LOCAL.map(work, items):
@@ -42,13 +42,16 @@ class Work:
 
     @property
     def executor(self) -> Work | None:
-        """The object itself as an executor; None if no progress is shown."""
+        """The object itself as an executor that shows progress; None if no progress is shown."""
         return None if self._bar is None else self
 
 
 @contextmanager
 def working(what: str) -> Iterator[Work]:
-    """Context manager: show a progress bar labelled `what` while the block runs, if stderr is a terminal."""
+    """Context manager: show a progress bar labelled `what` on stderr while the block runs.
+
+    If stderr is not a terminal, nothing is shown.
+    """
     if not sys.stderr.isatty():
         yield Work(None)
         return

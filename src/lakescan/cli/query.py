@@ -69,7 +69,10 @@ def sql_command(
 
 
 def _output_format(output: str | None, output_file: Path | None) -> str:
-    """Return the output format; raises `InvalidOption` if it is unknown or does not fit `output_file`."""
+    """Return the output format: `output`, else that of the suffix of `output_file`, else json or table.
+
+    It is json with `--json`. Raises `InvalidOption` if the format is unknown or does not fit `output_file`.
+    """
     if output is None:
         suffix = "" if output_file is None else output_file.suffix.lower().removeprefix(".")
         output = suffix if suffix in _FORMATS else "json" if wants_json() else "table"
@@ -119,7 +122,7 @@ def _write(result: Any, output: str, file: Path | None, limit: int) -> None:
 
 
 def _print(query: lakescan.Query, limit: int) -> None:
-    """Print the first `limit` rows of a query, and whether there are more."""
+    """Print the first `limit` rows of a query as a grid, and whether there are more; the text of EXPLAIN as it is."""
     rows: list[list[Any]] = []
     columns = query.schema.names
     for batch in query.to_batches():
@@ -142,7 +145,7 @@ def _print(query: lakescan.Query, limit: int) -> None:
 
 
 def _cells(batch: pa.RecordBatch) -> list[list[Any]]:
-    """Return the rows as lists of values, for results in which several columns have the same name."""
+    """Return the rows of a batch as lists of values, also if several columns have the same name."""
     return [list(row) for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
 
 
@@ -180,7 +183,10 @@ def _csv(rows: pa.Table) -> str:
 
 
 def _prompt(output: str, output_file: Path | None, limit: int) -> None:
-    """Read statements that end with a semicolon and run each until the input ends; errors do not end the prompt."""
+    """Read statements that end with a semicolon, and run each, until the input ends.
+
+    Errors of lakescan are printed and do not end the prompt; others do. Raises `InvalidOption` for an `output_file`.
+    """
     if output_file is not None:
         raise InvalidOption("--output-file takes a statement, or --file with one")
     _enable_history()
@@ -202,7 +208,10 @@ def _prompt(output: str, output_file: Path | None, limit: int) -> None:
 
 
 def _run_at_prompt(statements: list[str], output: str, limit: int) -> None:
-    """Run the statements of one input in order; the first error is printed and ends them."""
+    """Run the statements of one input in order.
+
+    An error of lakescan is printed, and the statements after it do not run.
+    """
     try:
         for statement in statements:
             _write(lakescan.sql(statement), output, None, limit)
@@ -231,7 +240,7 @@ def _completion(start: str, number: int) -> str | None:
 
 
 def completions(start: str) -> list[str]:
-    """Return SQL keywords and names of catalogs, namespaces and tables that begin with `start`."""
+    """Return the completions of `start` at the prompt: SQL keywords and names of catalogs, namespaces and tables."""
     *within, last = start.split(".")
     if not within:
         words = [word for word in _WORDS.split() if word.lower().startswith(start.lower())] if start else []

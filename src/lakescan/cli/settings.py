@@ -40,7 +40,7 @@ class Section(typer.Typer):
 def command(
     app: Section, name: str, *, opens: bool = True, aliases: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that registers a function as the command `name` and its `aliases`, with the option `--json`.
+    """Return a decorator that adds a function to `app` as the command `name` and its `aliases`, with `--json`.
 
     If the command `opens` a table, it also takes `--storage-option`.
     """

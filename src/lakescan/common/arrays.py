@@ -23,14 +23,14 @@ def empty_table(schema: pa.Schema) -> pa.Table:
 
 
 def empty_structs(rows: int) -> pa.StructArray:
-    """Return an array of `rows` structs without members."""
+    """Return an array of `rows` non-null structs whose type has no members."""
     return pa.Array.from_buffers(pa.struct([]), rows, [None])
 
 
 def struct_member(values: pa.StructArray, name: str) -> pa.Array:
-    """Return a member of structs by name, null where the struct is null; raises `KeyError` if it does not exist.
+    """Return the member `name` of an array of structs, null where the struct is null.
 
-    Arrow's own lookup takes names that begin with a dot for paths.
+    Unlike in Arrow's own lookup, a name that begins with a dot is not a path. Raises `KeyError` for an unknown name.
     """
     index = values.type.get_field_index(name)
     if index < 0:
@@ -77,7 +77,7 @@ def remove_table_offsets(table: pa.Table) -> pa.Table:
 
 
 def _holds_struct(kind: pa.DataType) -> bool:
-    """Return whether a nested type contains a struct or union below its top level."""
+    """Return whether a type has a struct or union inside it, not counting the type itself; False for plain types."""
     return any(_is_struct(each) or _holds_struct(each) for each in _inner_types(kind))
 
 
@@ -122,10 +122,11 @@ def row_numbers(columns: Iterable[pa.Array | pa.ChunkedArray]) -> np.ndarray:
 
 
 def combine_codes(numbers: np.ndarray, codes: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Combine row numbers with the codes of another column, which are less than `count`.
+    """Combine, for each row, the number in `numbers` with the code of another column in `codes`, both counted from 0.
 
-    Returns the distinct combinations (`number * count + code`, sorted), and for each row the index of its combination.
-    These indices are dense, so that the next product cannot overflow.
+    `count` is the number of different codes. Returns the distinct combinations (`number * count + code`, sorted), and
+    for each row the index of its combination. Use these indices as `numbers` for the next column: they are dense, so
+    the product cannot overflow.
     """
     combinations, places = np.unique(numbers * max(count, 1) + codes, return_inverse=True)
     return combinations, places.astype(np.int64, copy=False)

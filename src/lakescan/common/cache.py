@@ -38,7 +38,7 @@ def table_size(table: pa.Table) -> int:
 
 
 def _nodes(type_: pa.DataType) -> int:
-    """Return the number of types in a type: itself and its members at all levels."""
+    """Count an Arrow type and all types nested in it; a dictionary type counts its value type."""
     if pa.types.is_dictionary(type_):
         return 1 + _nodes(type_.value_type)
     return 1 + sum(_nodes(type_.field(number).type) for number in range(type_.num_fields))
@@ -61,7 +61,9 @@ def _key_size(key: object) -> int:
 class _Computation:
     """A value that a thread is computing while other threads wait for it.
 
-    `value` is a tuple of one, so that a computed None differs from no value.
+    - `thread`: the id of the computing thread.
+    - `value`: the computed value in a tuple of one; None until it is computed, and if the computation failed.
+    - `done`: set when the computation has ended, with or without a value.
     """
 
     thread: int
@@ -117,12 +119,12 @@ class Cache:
         return cast(T, found[0])
 
     def find(self, key: Hashable) -> tuple[Any] | None:
-        """Return the value cached under `key` as a tuple of one; None if the key is not cached."""
+        """Return the value cached under `key` in a tuple of one; None if the key is not cached."""
         with self._lock:
             return self._lookup(key)
 
     def put(self, key: Hashable, value: Any, size: int) -> None:
-        """Cache a value of `size` bytes under `key`, replacing the previous value."""
+        """Cache a value of `size` bytes under `key`, replacing the previous value; drop it if it exceeds the limit."""
         with self._lock:
             _, before = self._entries.pop(key, ((None,), 0))
             self._bytes -= before
@@ -147,10 +149,10 @@ class Cache:
         return self._entries[key][0]
 
     def _find_or_wait(self, key: Hashable, own: _Computation) -> tuple[Any] | None:
-        """Return the value that is cached or that another thread is computing; None if the caller has to compute it.
+        """Return the value in a tuple of one, if it is cached or another thread computes it; None if the caller has to.
 
-        The value is a tuple of one. None also means that the other thread failed, or that waiting for it would
-        deadlock. If nobody is computing the value, register `own` as its computation.
+        The caller also has to compute it if the other thread failed, or if waiting for it would deadlock. If no thread
+        is computing the value, register `own` as its computation.
         """
         with self._lock:
             if (found := self._lookup(key)) is not None:
@@ -173,7 +175,10 @@ class Cache:
         own.done.set()
 
     def _waits_for(self, computation: _Computation | None, thread: int) -> bool:
-        """Return whether `computation` belongs to `thread` or waits for it, so that waiting for it would deadlock."""
+        """Return whether `computation` belongs to `thread` or waits, directly or through others, for one that does.
+
+        Then `thread` would deadlock by waiting for `computation`.
+        """
         while computation is not None and computation.thread != thread:
             computation = self._waiting.get(computation.thread)
         return computation is not None
@@ -225,12 +230,12 @@ class CacheKind(Generic[T]):
         return CACHE.get((self.name, key), make, self._size_of)
 
     def find(self, key: Hashable) -> T | None:
-        """Return the value cached under `key`; None if the key is not cached."""
+        """Return the value cached under `key`; None if the key is not cached, or if the cached value is None."""
         found = CACHE.find((self.name, key))
         return None if found is None else cast(T, found[0])
 
     def put(self, key: Hashable, value: T) -> None:
-        """Cache a value under `key`, replacing the previous one. Use it for sources that grow, such as a log."""
+        """Cache a value under `key`, replacing the previous one. Use it for data that grows, such as a log."""
         CACHE.put((self.name, key), value, self._size_of(value))
 
 

@@ -9,10 +9,13 @@ _IN_JSON = {code: f"\\u{code:04x}" for code in _OBEYED}
 
 
 def harmless(text: str) -> str:
-    r"""Replace control characters in a text with escapes (`\x1b`), which a terminal shows but does not obey."""
+    r"""Replace control characters and characters that change the direction of text with escapes (`\x1b`).
+
+    A terminal would obey the characters, and only prints the escapes. Tabs and line feeds stay.
+    """
     return text.translate(_SHOWN)
 
 
 def harmless_json(text: str) -> str:
-    """Replace control characters in JSON text with escapes, which do not change its value."""
+    """Replace the characters that `harmless` replaces in JSON text with JSON escapes, which do not change its value."""
     return text.translate(_IN_JSON)

@@ -46,7 +46,10 @@ def _rename_field(field: pa.Field, name: str) -> pa.Field:
 
 
 def check_distinct(schema: pa.Schema, place: str) -> None:
-    """Raise `UnsupportedFeature` if DuckDB would confuse two names of a schema; `place` names its source in errors."""
+    """Raise `UnsupportedFeature` if two columns, or two members of a struct, have names that differ only in case.
+
+    DuckDB would confuse them. `place` describes the source of the columns in the message.
+    """
     for had, named in zip(schema, distinct_schema(schema), strict=True):
         if had.name != named.name:
             raise UnsupportedFeature(
@@ -77,7 +80,10 @@ def distinct_type(kind: pa.DataType) -> pa.DataType:
 
 
 class _TypeView:
-    """An array or batch exported through Arrow's C interface with the names of another type, without a copy."""
+    """Exports an array or batch through Arrow's C interface with another type or schema, without a copy.
+
+    `named` is that type or schema, which differs only in the names of columns or struct members.
+    """
 
     def __init__(self, arrays: pa.RecordBatch | pa.Array, named: pa.Schema | pa.DataType) -> None:
         self._arrays, self._named = arrays, named
@@ -87,12 +93,12 @@ class _TypeView:
 
 
 def rename_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the batch with the column and member names of a schema that has the same types otherwise."""
+    """Return the batch with `schema`, which has the same types and differs only in column and member names; no copy."""
     return batch if batch.schema.equals(schema) else pa.record_batch(_TypeView(batch, schema))
 
 
 def distinct_table(table: pa.Table) -> pa.Table:
-    """Return the table with distinct names of columns and of struct members."""
+    """Return the table with distinct names of columns and of struct members at any depth; see `distinct_names`."""
     schema = distinct_schema(table.schema)
     if schema is table.schema:
         return table
@@ -100,13 +106,16 @@ def distinct_table(table: pa.Table) -> pa.Table:
 
 
 def restore_names(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the values with the struct member names of `kind`, a type of the same shape; other types do not change."""
+    """Return the values with their struct members named as in `kind`, a type with the same nesting.
+
+    Only names change, also inside lists and maps. Values whose nesting differs from `kind` keep their names.
+    """
     named = _restore_type(values.type, kind)
     return values if named == values.type else pa.array(_TypeView(values, named))
 
 
 def _restore_type(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """Return the type `found` with the struct member names of `wanted`."""
+    """Return the type `found` with the struct member names of `wanted`, where both are nested in the same way."""
     if pa.types.is_struct(found) and pa.types.is_struct(wanted) and found.num_fields == wanted.num_fields:
         pairs = zip(found, wanted, strict=True)
         return pa.struct(

@@ -41,7 +41,10 @@ class ShufflingExecutor(PlanningExecutor, Protocol):
         merge: Callable[[list[pa.Table]], R],
         /,
     ) -> Iterator[R]:
-        """Split each item into (key, table) pairs, then merge all tables of one key; yields a result per key."""
+        """Split each item into (key, table) pairs with `split`, then call `merge` with all tables of a key.
+
+        Yields one result per key, in the order of the keys.
+        """
 
 
 @runtime_checkable
@@ -64,13 +67,16 @@ class ExchangingExecutor(PlanningExecutor, Protocol):
 
 
 class ReadAhead:
-    """A thread pool that stays only a few items ahead of its consumer, so that memory is bounded."""
+    """A thread pool that works only a few items ahead of the consumer of its results, so that memory is bounded."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
 
     def map(self, work: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
-        """Yield the result of `work` for each item, in order; a single item needs no thread."""
+        """Yield the result of `work` for each item, in order. An error of `work` is raised at the result of its item.
+
+        A single item is processed in the calling thread.
+        """
         rest = iter(items)
         first = list(islice(rest, 2))
         if len(first) < 2:
@@ -94,10 +100,11 @@ LOCAL = ReadAhead(min(8, max(2, os.cpu_count() or 1)))
 
 
 def executor_for(given: PlanningExecutor | None, mode: str, size: int) -> PlanningExecutor:
-    """Choose the executor for `size` bytes of metadata; `mode` is an Iceberg planning mode: auto, local or distributed.
+    """Choose the executor for planning a scan with `size` bytes of metadata.
 
-    The given executor is used unless the mode is local, or the mode is auto and `size` is below the executor's
-    `min_bytes`. Otherwise local threads are used. A given `ReadAhead` is always used.
+    `mode` is an Iceberg planning mode: auto, local or distributed. `given` is the user's executor, if any. It is used
+    unless the mode is local, or the mode is auto and `size` is below the executor's `min_bytes`. Otherwise `LOCAL`, a
+    pool of local threads, is used. A given `ReadAhead` is always used.
     """
     if isinstance(given, ReadAhead):
         return given

@@ -19,7 +19,10 @@ _FORMAT = 3  # version of the cached tables' layout, part of each key: increase 
 
 
 def cache_in_folder(folder: str | None, key: Hashable, make: Callable[[], pa.Table]) -> Callable[[], pa.Table]:
-    """Wrap `make` so that its result is looked up in the folder's cache first; return `make` if `folder` is None."""
+    """Return a function that returns the table cached under `key` in `folder`, else calls `make` and caches its result.
+
+    Return `make` itself if `folder` is None.
+    """
     return make if folder is None else lambda: FolderCache(folder).get(key, make)
 
 
@@ -37,7 +40,10 @@ class FolderCache:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def get(self, key: Hashable, make: Callable[[], pa.Table]) -> pa.Table:
-        """Return the table cached under `key`, else call `make` and write its result."""
+        """Return the table cached under `key`, else call `make`, write its result to the folder and return it.
+
+        `repr(key)` has to be the same in every process. Old files are removed if the folder exceeds its limit.
+        """
         path = self.folder / f"{hashlib.sha256(repr((_FORMAT, key)).encode()).hexdigest()}.arrow"
         with contextlib.suppress(OSError, ValueError, pa.ArrowException):
             cached = pa.ipc.open_file(pa.memory_map(str(path))).read_all()

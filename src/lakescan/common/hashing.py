@@ -29,14 +29,14 @@ def _slices(values: pa.Array) -> Iterator[pa.Array]:
 
 
 def _mix_bits(sums: np.ndarray) -> np.ndarray:
-    """Mix the upper bits of each sum into its lower bits."""
+    """Mix the upper bits of each 64-bit sum into its lower bits, so that sums that differ anywhere differ there."""
     mixed = (sums ^ (sums >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     result: np.ndarray = mixed ^ (mixed >> np.uint64(33))
     return result
 
 
 def _sums(values: pa.Array) -> np.ndarray:
-    """Return, for each value, a polynomial in its bytes modulo 2^64."""
+    """Return, for each value, a polynomial in `_PRIME` modulo 2^64 whose coefficients are its bytes and a final 1."""
     if len(values) == 1 and (size := pc.binary_length(values)[0].as_py()) > _BYTES:
         return _sum_of_long(values.cast(pa.large_binary()), size)
     # A byte is appended because `reduceat` needs non-empty segments.
@@ -73,7 +73,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur3(data: bytes) -> int:
-    """Return the Murmur3 hash of bytes as a signed 32-bit integer."""
+    """Return the Murmur3 hash of bytes (32 bits, seed 0) that Iceberg's bucket transform uses, as a signed integer."""
     state = 0
     whole = len(data) - len(data) % 4
     for at in range(0, whole, 4):

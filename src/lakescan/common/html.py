@@ -23,21 +23,22 @@ _MOST_ROWS, _MOST_COLUMNS, _MOST_FACTS = 200, 50, 50
 
 
 def section(title: str, *content: str) -> str:
-    """Return a block with a title; `content` is HTML and is not escaped."""
+    """Return an HTML `<div>` with a title in bold; `content` is HTML and is not escaped."""
     return f"<div><b>{_text(title)}</b>{''.join(content)}</div>"
 
 
 def facts_table(facts: Mapping[str, str]) -> str:
-    """Return a table with one row per name and value."""
+    """Return an HTML table with one row per name and value, escaped; after 50 rows, only the number of the others."""
     shown = list(facts.items())[:_MOST_FACTS]
     rows = "".join(f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in shown)
     return f"<table>{rows}{_rest(len(facts) - len(shown))}</table>"
 
 
 def grid(header: Sequence[str], rows: Sequence[Sequence[str]], all_rows: int = 0) -> str:
-    """Return a table with a header. Of many rows and columns, it shows the first ones and the number of the others.
+    """Return an HTML table of escaped texts with a header.
 
-    `all_rows` is the total number of rows, if `rows` has only some of them.
+    It has at most 200 rows and 50 columns, and the number of the others. `all_rows` is the total number of rows, if
+    `rows` has only some of them.
     """
     names = header[:_MOST_COLUMNS]
     top = "".join(f"<th>{_text(name)}</th>" for name in names)
@@ -49,12 +50,12 @@ def grid(header: Sequence[str], rows: Sequence[Sequence[str]], all_rows: int = 0
 
 
 def pre_block(text: str) -> str:
-    """Return text in a `<pre>` element, escaped and truncated."""
+    """Return an HTML `<pre>` element with the text, escaped and truncated to 20,000 characters."""
     return f"<pre>{_text(text, _MOST_OF_A_TEXT)}</pre>"
 
 
 def name_list(names: Sequence[str], most: int = 20) -> str:
-    """Join names with commas.
+    """Join names with commas, as plain text.
 
     Of more than `most` names, only the first are listed, followed by the number of the others.
     """
@@ -88,7 +89,10 @@ _NESTED.maxstring = _NESTED.maxother = _NESTED.maxlong = 100
 
 
 def arrow_as_html(table: pa.Table, title: str = "") -> str:
-    """Return HTML with the first and last rows of a table; the default title is the number of rows."""
+    """Return HTML with the rows of a table, or its first 10 and last 10 rows if it has more than 20.
+
+    The default title is the number of rows.
+    """
     rows = table.num_rows
     if rows > _SHOWN_ROWS:
         half = _SHOWN_ROWS // 2
@@ -99,9 +103,10 @@ def arrow_as_html(table: pa.Table, title: str = "") -> str:
 
 
 def register_display(table: pa.Table) -> pa.Table:
-    """Make IPython show this table as HTML, if it runs in this process, and return the table.
+    """Make IPython display this table with `arrow_as_html`, and return the table.
 
-    Tables that are not registered are shown as before.
+    Without an IPython shell in this process, nothing changes. Other tables are displayed as before. A formatter that
+    the user has registered for `pa.Table` is not replaced.
     """
     html = _formatter()
     if html is None:
@@ -116,14 +121,14 @@ def register_display(table: pa.Table) -> pa.Table:
 
 
 def _formatter() -> Any:
-    """Return IPython's HTML formatter; None outside of an IPython shell. IPython is not imported."""
+    """Return the HTML formatter of the running IPython shell; None without a shell. IPython is not imported."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return None if shell is None else shell.display_formatter.formatters["text/html"]
 
 
 def _notebook_html(table: pa.Table) -> str | None:
-    """Return HTML for IPython: ours for registered tables, pyarrow's own (or None) for others."""
+    """Format a table for IPython: by `arrow_as_html` if it is registered, else by pyarrow's `_repr_html_`, if any."""
     known = _OURS.get(id(table))
     if known is not None and known() is table:
         return arrow_as_html(table)
@@ -132,7 +137,7 @@ def _notebook_html(table: pa.Table) -> str | None:
 
 
 def _cells(table: pa.Table) -> list[list[str]]:
-    """Return the rows of a small table as lists of text."""
+    """Format the rows of a small table as lists of plain text, at most 100 columns each."""
     columns = [_texts(column) for column in table.columns[:100]]  # the grid shows fewer
     return [list(row) for row in zip(*columns, strict=True)]
 

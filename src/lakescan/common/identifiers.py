@@ -15,9 +15,9 @@ _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`\s/\\:]+)")
 
 @dataclass(frozen=True)
 class Identifier:
-    """A table's full name: catalog, namespace parts and table name.
+    """A table's full name: catalog, namespace parts and table name. An empty `name` identifies the namespace itself.
 
-    A table that is opened by path has no catalog, and its location is its name; see `of_path`.
+    A table that is opened by path has an empty catalog and namespace, and its location is its name; see `of_path`.
     """
 
     catalog: str
@@ -31,7 +31,7 @@ class Identifier:
 
     @staticmethod
     def of_path(location: str) -> Identifier:
-        """Return the identifier of a table that is opened by its location."""
+        """Return the identifier of a table that is opened by its location; trailing slashes are removed."""
         return Identifier("", (), location.rstrip("/") or "/")
 
     @property
@@ -46,7 +46,10 @@ class Identifier:
 
 
 def dotted_name(parts: Iterable[str]) -> str:
-    """Join name parts into text that `split_name` splits into the same parts; quotes parts that need it."""
+    """Join name parts by dots into text that `split_name` splits into the same parts.
+
+    Parts with dots, spaces, slashes or other special characters are put in backquotes.
+    """
     return ".".join(part if _is_plain(part) else backquote(part) for part in parts)
 
 
@@ -55,7 +58,7 @@ def _is_plain(part: str) -> bool:
 
 
 def split_name(text: str) -> tuple[str, ...] | None:
-    """Split a dotted name, whose parts may be quoted with backquotes; return None if the text is not such a name."""
+    """Split a dotted name, whose parts may be quoted with backquotes; None if the text is not a name (a path)."""
     parts, at = [], 0
     while part := _PART.match(text, at):
         parts.append(part[2] if part[1] is None else part[1].replace("``", "`"))
@@ -69,9 +72,10 @@ def split_name(text: str) -> tuple[str, ...] | None:
 
 
 def parse_identifier(catalog: str, name: str | Iterable[str]) -> Identifier:
-    """Parse a table name within a catalog, such as `db.events`; the catalog's name may come first.
+    """Parse a table name within a catalog, given as text (`db.events`) or as its parts.
 
-    Raises `InvalidOption` for a name without a namespace.
+    If it has at least three parts and begins with the catalog's name, that part is dropped. Raises `InvalidOption` for
+    a name without a namespace, or for text that is not a name.
     """
     if not isinstance(name, str | Iterable):
         raise InvalidOption(f"{name!r} does not name a table in catalog {catalog!r}: write namespace.table")
@@ -84,9 +88,9 @@ def parse_identifier(catalog: str, name: str | Iterable[str]) -> Identifier:
 
 
 def folder_of(root: str, *names: str) -> str:
-    """Return the folder of a table or namespace below `root`, the location of a warehouse or database.
+    """Return the location `root/name/...` of a table or namespace; `root` is the location of a warehouse or database.
 
-    Raises `InvalidOption` for a name that is not a single folder name.
+    Raises `InvalidOption` for a name that cannot be a folder name, such as one with a slash.
 
     Example:
         >>> folder_of("s3://lake/warehouse", "shop", "orders")
@@ -100,9 +104,9 @@ def folder_of(root: str, *names: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raise `InvalidOption` for a name that cannot be the name of a table, view or namespace.
+    """Raise `InvalidOption` for a name that is blank, is `.` or `..`, or has control characters.
 
-    Catalogs build paths and URLs from names.
+    Tables, views and namespaces cannot have such names, because catalogs build paths and URLs from them.
     """
     if not name.strip() or name in (".", "..") or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
         raise InvalidOption(
@@ -112,7 +116,7 @@ def check_name(name: str) -> None:
 
 
 def location_of(table: str | os.PathLike[str] | Identifier) -> str:
-    """Return a table's path or identifier as text; raises `InvalidOption` for any other value."""
+    """Return the path, URI or identifier of a table as text; raises `InvalidOption` for empty text and other values."""
     if isinstance(table, Identifier):
         return str(table)
     if isinstance(table, str | os.PathLike) and (text := os.fsdecode(table)):

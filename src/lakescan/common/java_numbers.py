@@ -42,7 +42,10 @@ def _text(value: float, of: type[np.floating]) -> str:
 
 
 def _digits(value: float, of: type[np.floating]) -> tuple[str, int]:
-    """Return the significant digits without trailing zeros, and the power of ten of the first digit."""
+    """Return the significant digits of a positive number without trailing zeros, and the first digit's power of ten.
+
+    `of` is the NumPy type that the digits have to identify the number in: `float64` or `float32`.
+    """
     text = np.format_float_scientific(of(value), unique=True, trim="-")
     digits, _, exponent = text.partition("e")
     if len(digits) == 1:  # two digits may be nearer than one: 4.9E-324, although 5E-324 is the same number

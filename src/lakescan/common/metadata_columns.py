@@ -60,13 +60,19 @@ _MEMBERS = {"row_index": POS.id, "row_id": ROW_ID.id, "row_commit_version": LAST
 
 
 def metadata_member(path: tuple[str, ...]) -> int | None:
-    """Return the id of the metadata column for a reference such as `_metadata.row_id`; None for other references."""
+    """Return the field id for a reference to Spark's `_metadata` column; None for other references.
+
+    `path` is the reference as names. The members `row_index`, `row_id` and `row_commit_version` are known, in any case.
+    """
     is_member = len(path) == 2 and path[0].lower() == "_metadata"
     return _MEMBERS.get(path[1].lower()) if is_member else None
 
 
 def row_tracking_columns(row_id_name: str | None, commit_version_name: str | None) -> tuple[t.Field, t.Field]:
-    """Return Delta's row tracking columns, `_row_id` and `_row_commit_version`, with their physical names in files."""
+    """Return Delta's row tracking columns, `_row_id` and `_row_commit_version`.
+
+    The parameters are their physical names in data files; None for the same name as here.
+    """
     version = t.Field(
         LAST_UPDATED.id, "_row_commit_version", t.LONG, doc="row tracking: the version that wrote the row"
     )
@@ -76,15 +82,15 @@ def row_tracking_columns(row_id_name: str | None, commit_version_name: str | Non
 
 
 def partition_member_id(field_id: int) -> int:
-    """Return the id that a partition field has as a member of the `_partition` column."""
+    """Return the column id of a partition field as a member of the `_partition` column, from its partition field id."""
     return _FIRST_PARTITION_ID + field_id
 
 
 def partition_column(fields: tuple[t.Field, ...]) -> t.Field:
-    """Return the `_partition` column: a struct with one member per partition field of all partition specs.
+    """Return the `_partition` column: a struct with one member for each of `fields`.
 
-    Its members get their own ids, because partition field ids, which start at 1000, can equal column ids of wide
-    tables.
+    `fields` are the partition fields of all partition specs, with partition field ids. The members get ids from
+    `partition_member_id`, because partition field ids, which start at 1000, can equal column ids of wide tables.
     """
     members = tuple(replace(field, id=partition_member_id(field.id)) for field in fields)
     return t.Field(PARTITION_ID, "_partition", t.Struct(members), required=True, doc="partition values of the file")

@@ -47,7 +47,7 @@ class ValueParser(Generic[T]):
             raise ValueError(self.expects) from error
 
     def describe(self, expects: str) -> ValueParser[T]:
-        """Return the same parser with another description of valid values."""
+        """Return a copy of the parser with another description of valid values, its `expects`."""
         return replace(self, expects=expects)
 
 
@@ -142,7 +142,7 @@ def _lower(value: Any) -> str:
 
 
 def one_of(*choices: str) -> ValueParser[str]:
-    """Return a parser that accepts one of `choices` in any case."""
+    """Return a parser that accepts one of `choices` in any case, and returns it as written in `choices`."""
     by_name = {choice.lower(): choice for choice in choices}
     *rest, last = choices
 

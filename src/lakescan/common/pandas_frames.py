@@ -51,7 +51,11 @@ def pandas_frame(table: pa.Table, dtype_backend: str | None = None, **arguments:
 
 
 def _nullable(kind: pa.DataType) -> Any:
-    """Return the nullable pandas type for an Arrow type; None if NumPy's types hold its values without loss."""
+    """Return the pandas type for an Arrow type with `dtype_backend="numpy_nullable"`; None for pandas' default.
+
+    It is a nullable type such as `Int64` for booleans, numbers and strings, and `ArrowDtype` for types with integers
+    inside.
+    """
     import pandas as pd
 
     if _has_integers_inside(kind):  # pyarrow converts nested integers with nulls to doubles, too

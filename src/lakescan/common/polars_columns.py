@@ -35,7 +35,8 @@ if hasattr(os, "register_at_fork"):
 def polars_for(size: int) -> Any:
     """Return the module `polars` for work on `size` bytes; None if pyarrow should do the work.
 
-    Polars is imported only after the process has asked for `WORTH` bytes of work in total.
+    That is if Polars is not installed or too old, or the process is forked from one that had imported it. Polars is
+    imported only after this function has been called for `WORTH` bytes in total.
     """
     global _bytes, _is_used
     if not _is_usable:
@@ -50,9 +51,9 @@ def polars_for(size: int) -> Any:
 
 
 def check_threads(what: str) -> None:
-    """Raise `UnsupportedFeature` in a forked process in which Polars would hang; `what` names the operation.
+    """Raise `UnsupportedFeature` in a forked process whose parent has used Polars, because Polars would hang there.
 
-    Call it before work that only Polars can do, such as creating Polars frames.
+    Call it before work that only Polars can do, such as creating Polars frames. `what` names the work in the message.
     """
     global _is_used
     if _was_used:
@@ -64,7 +65,11 @@ def check_threads(what: str) -> None:
 
 
 def is_fixed_width(kind: pa.DataType) -> bool:
-    """Return whether Polars stores a type as Arrow does: signed integers, floats, booleans, dates, most timestamps."""
+    """Return whether Polars stores an Arrow type unchanged and with fixed width.
+
+    These are signed integers, 32-bit and 64-bit floats, booleans, `date32`, and timestamps in us or ms without a time
+    zone or in UTC.
+    """
     return (
         pa.types.is_signed_integer(kind)
         or pa.types.is_boolean(kind)

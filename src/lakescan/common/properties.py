@@ -76,7 +76,11 @@ class Property(Generic[T]):
 
 
 class Properties:
-    """The properties of one table; `where` is the prefix of messages about invalid ones."""
+    """Base class of a format's table properties. Reading a declared attribute parses the property of this table.
+
+    `texts` are the property values of the table by key. `where` names the table at the beginning of messages about
+    invalid values.
+    """
 
     def __init__(self, texts: Mapping[str, str], where: str) -> None:
         self.texts = texts
@@ -84,7 +88,7 @@ class Properties:
 
     @classmethod
     def declarations(cls) -> dict[str, Property[Any]]:
-        """Return the declared properties by name, sorted."""
+        """Return the properties declared by this class and its base classes, by key in the table, sorted by key."""
         found = [each for kind in cls.__mro__ for each in vars(kind).values() if isinstance(each, Property)]
         return {each.name: each for each in sorted(found, key=lambda each: each.name)}
 

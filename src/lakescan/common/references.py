@@ -40,7 +40,9 @@ _ITEMS = re.compile(r"(?:(?<![^\s.,(])`(?:[^`]|``)*`|.)", re.DOTALL)  # a quoted
 
 
 def split_list(text: str, *, keep_calls: bool = False) -> tuple[str, ...]:
-    """Split text at commas outside of quoted names and, with `keep_calls`, outside of parentheses.
+    """Split text at commas outside of backquoted names, and strip the items; empty items are included.
+
+    With `keep_calls`, commas inside parentheses do not split either.
 
     Example:
         >>> split_list("id, `a,b`")
@@ -59,12 +61,15 @@ def split_list(text: str, *, keep_calls: bool = False) -> tuple[str, ...]:
 
 
 def dotted_path(names: Iterable[str]) -> str:
-    """Join names into a reference that `parse_reference` splits into the same names, quoting names that need it."""
+    """Join names by dots into a reference that `parse_reference` splits into the same names.
+
+    Names with dots, backquotes, commas, parentheses or surrounding spaces are put in backquotes.
+    """
     return ".".join(name if _is_plain(name) else backquote(name) for name in names)
 
 
 def backquote(name: str) -> str:
-    """Quote a name with backquotes, as in Spark SQL, so that it is not split at dots."""
+    """Put a name in backquotes, doubling backquotes inside it, as in Spark SQL; it is then not split at dots."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -42,7 +42,7 @@ class RetryPolicy:
 
     @staticmethod
     def strictest(policies: Sequence[RetryPolicy]) -> RetryPolicy:
-        """Return a policy within all given ones: the fewest attempts, the longest waits, the shortest timeout."""
+        """Combine policies into one: the fewest attempts, the longest waits, the shortest timeout; None: no limit."""
         return RetryPolicy(
             min((each.attempts for each in policies if each.attempts is not None), default=None),
             max(each.first for each in policies),
@@ -79,7 +79,7 @@ class Attempts:
         self.number: int = 1
 
     def wait(self) -> bool:
-        """Wait before the next attempt; return False immediately if no attempt is left."""
+        """Wait before the next attempt and return True; return False immediately if no attempt or no time is left."""
         seconds = next(self._waits, None)
         if seconds is None or (self._timeout is not None and time.monotonic() - self._started > self._timeout):
             return False
@@ -110,16 +110,16 @@ def outcome_of(
     *,
     doing: bool = False,
 ) -> T:
-    """Find out whether a commit that ended with `error` succeeded, by reading the table, and return its outcome.
+    """Return the outcome of a commit whose response was lost, by reading the table until `look` returns it.
 
     Args:
         name: The table's name; with `doing`, the operation instead, such as "dropping local.db.t".
         error: The error with which the commit ended.
         look: Reads the table again and returns the outcome; None if the commit is not there but may still arrive.
-        definite: Errors of `look` that are raised at once, because they are the outcome. After any other error of
-            `look`, the table is read again.
+        definite: Errors of `look` that are raised immediately, because they are the outcome, such as a conflict. After
+            any other error of `look`, the table is read again.
         policy: How often to read the table; `LOOKS` by default.
-        doing: Whether `name` is an operation.
+        doing: Whether `name` is an operation. It changes only the messages.
 
     Raises:
         CommitStateUnknown: The outcome is still unknown after the last read.
@@ -150,7 +150,7 @@ def _error_message(error: Exception) -> str:
 
 
 def retry_read(read: Callable[[], T], done: str) -> T:
-    """Call `read` to reopen a changed table or catalog entry, retrying by `LOOKS` while storage or a catalog fails.
+    """Call `read` to reopen a changed table or catalog entry, and retry by the policy `LOOKS` after a `StorageError`.
 
     `done` describes the completed change ("local.db.t is created, but cannot be opened") and begins the messages.
     Raises `StorageError` after the last attempt, `NoSuchTable` if another writer has dropped or renamed the table, and

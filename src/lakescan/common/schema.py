@@ -16,7 +16,10 @@ from lakescan.errors import NoSuchColumn, nearest
 
 @dataclass(frozen=True)
 class Schema:
-    """Columns in order. `id` is the schema id (Iceberg), else 0.
+    """Columns in order.
+
+    - `id`: the schema id (Iceberg), else 0.
+    - `identifier_ids`: the ids of the fields that identify a row (Iceberg's identifier fields), if any.
 
     Fields are looked up by full dotted path, as in Spark: `address.city` is the member `city` of `address`. A name that
     contains dots is quoted with backquotes. Without quotes, it matches only if no nested field has that path. A name in
@@ -34,7 +37,10 @@ class Schema:
 
     @cached_property
     def _names(self) -> tuple[_FieldIndex, _FieldIndex]:
-        """Two indexes of the fields: by path (a tuple of names), and by dotted text, which may be ambiguous."""
+        """Two indexes of all fields, including nested ones: by path (a tuple of names), and by the path joined by dots.
+
+        Fields whose names have dots can share a joined path.
+        """
         paths = list(_paths(self.fields, ()))
         return _FieldIndex(paths), _FieldIndex((".".join(path), field) for path, field in paths)
 
@@ -44,7 +50,7 @@ class Schema:
 
     @cached_property
     def path_of(self) -> dict[int, str]:
-        """The dotted path of every field, by id."""
+        """The path of every field, including nested ones, joined by dots without quotes, by id."""
         return {field.id: ".".join(path) for path, field in _paths(self.fields, ())}
 
     @cached_property
@@ -54,7 +60,7 @@ class Schema:
 
     @property
     def identifier_names(self) -> tuple[str, ...]:
-        """References to the columns that identify a row."""
+        """The references to the fields in `identifier_ids`, which identify a row."""
         return tuple(self.reference_of[each] for each in self.identifier_ids)
 
     def physical_path(self, field: Field) -> tuple[str, ...]:
@@ -68,7 +74,11 @@ class Schema:
             among = children(within.type)
 
     def struct_path(self, field_id: int) -> tuple[Field, ...]:
-        """Return the fields from the column down to the field with this id, or to the first list or map above it."""
+        """Return the fields from the top-level column down to the field with this id.
+
+        If the field is inside a list or map, the path ends with the outermost list or map. Raises `KeyError` for an
+        unknown id.
+        """
         path = [self.top_level_of[field_id]]
         while path[-1].id != field_id and isinstance(kind := path[-1].type, Struct):
             path.append(next(f for f in kind.fields if any(within.id == field_id for within in walk((f,)))))
@@ -85,7 +95,10 @@ class Schema:
         return [f.name for f in self.fields]
 
     def field(self, name: str, *, case_sensitive: bool = False) -> Field:
-        """Return the field with this dotted name; raises `NoSuchColumn`, which suggests the nearest name."""
+        """Return the column or nested field with this dotted name, or a metadata column such as `_metadata.row_id`.
+
+        Raises `NoSuchColumn` for an unknown name, with the nearest name in the message, and for an ambiguous one.
+        """
         by_path, by_text = self._names
         lookups: tuple[tuple[_FieldIndex, tuple[str, ...] | str], ...] = (
             (by_path, parse_reference(name)),
@@ -105,7 +118,10 @@ class Schema:
         raise NoSuchColumn(f"no column {name!r} in the table.{nearest(name, self.reference_of.values())}")
 
     def column(self, name: str, *, case_sensitive: bool = False) -> Field:
-        """Return the top-level column with this name, which may contain dots; raises `NoSuchColumn`."""
+        """Return the top-level column with this name, which may contain dots without quotes.
+
+        Raises `NoSuchColumn` for an unknown name, an ambiguous name and a nested field.
+        """
         matches = self._columns.matches(name, case_sensitive)
         if len(matches) == 1:
             return matches[0]
@@ -120,7 +136,7 @@ class Schema:
         return Schema(columns, self.id, self.identifier_ids)
 
     def append_fields(self, more: Iterable[Field]) -> Schema:
-        """Return the schema with those fields of `more` appended whose names and ids are both new."""
+        """Return the schema with those fields of `more` appended whose name and id no column has."""
         names, ids = set(self.names), {f.id for f in self.fields}
         added = tuple(f for f in more if f.name not in names and f.id not in ids)
         return Schema(self.fields + added, self.id, self.identifier_ids)
@@ -136,11 +152,11 @@ class Schema:
 
 @dataclass(frozen=True)
 class FieldMatching:
-    """How a table's fields are matched with the columns of a data file.
+    """How a reader matches the fields of a table with the columns of a data file.
 
     - `by_id`: match by field id (Iceberg, Delta's id mode) in files that have ids; else by physical name.
     - `name_mapping`: the ids of fields in files without ids, by full path (Iceberg's `schema.name-mapping.default`).
-    - `fault`: why the mapping cannot be used; None if it can.
+    - `fault`: why `name_mapping` cannot be used, for the error about a file that needs it; None if it can be used.
     - `by_position`: without a mapping, number the columns of files without ids from 1, as Iceberg's reader does.
     - `ids_required`: reject files without ids (Delta's id mode).
     - `settled`: ids of top-level fields that, according to the table's metadata, have the same name in all files with
@@ -158,7 +174,7 @@ class FieldMatching:
 
 
 class _FieldIndex:
-    """An index of fields by key (a path or dotted text), with a second index by the key in lower case."""
+    """An index of fields by key (a tuple of names or text), with a second index by the key in lower case."""
 
     def __init__(self, named: Iterable[tuple[tuple[str, ...] | str, Field]]) -> None:
         self._exact: dict[tuple[str, ...] | str, list[Field]] = {}

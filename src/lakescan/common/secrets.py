@@ -48,7 +48,10 @@ def secret(value: Any) -> Secret:
 
 
 def register_secrets(values: Iterable[str]) -> None:
-    """Hide these texts from now on, also when they are URL-encoded. Texts shorter than `_LEAST` are not hidden."""
+    """Register texts that `hide_secrets` hides from now on, also stripped and URL-encoded.
+
+    Texts of fewer than `_LEAST` characters are not registered. Beyond `_MOST` secrets, the oldest are forgotten.
+    """
     for value in values:
         for each in {value, value.strip(), quote(value, safe="")}:
             if len(each) >= _LEAST:
@@ -59,7 +62,10 @@ def register_secrets(values: Iterable[str]) -> None:
 
 
 def register_address_secrets(value: Any) -> None:
-    """Hide the password and the signature in a URL; if the password has an unescaped `@`, hide its parts, too."""
+    """Register the password (`user:password@`) and signature or token parameters of a URL as secrets.
+
+    Nothing is registered if it has none. If the password has an unescaped `@`, its parts are registered, too.
+    """
     text = str(value)
     for match in _PASSWORD.finditer(text):
         register_secrets([match[1], unquote(match[1]), *match[1].split("@")])
@@ -81,13 +87,13 @@ def hide_secrets(text: str) -> str:
 
 
 def hide_error_secrets(error: BaseException) -> None:
-    """Hide secrets in the text of another library's error and of its causes, which tracebacks show."""
+    """Replace secrets with `***` in another library's error and in its causes, which tracebacks print. Changes them."""
     for each in iter_causes(error):
         _hide_in_one(each)
 
 
 def iter_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes, each once. An error that was raised again may be among its own causes."""
+    """Yield an error, then its cause or context, and so on. Each is yielded once, also if an error causes itself."""
     seen: set[int] = set()
     at: BaseException | None = error
     while at is not None and id(at) not in seen:
@@ -101,10 +107,10 @@ _OF_ERRORS = ("strerror", "filename", "filename2", "object")  # attributes of `O
 
 
 def _hide_in_one(error: BaseException) -> None:
-    """Hide secrets in an error's arguments and text attributes, and thus in its text and `repr`.
+    """Replace secrets with `***` in one error's arguments and attributes, and thus in its text and `repr`.
 
-    Attributes that are not texts or collections do not change. Thrift's error classes prevent setting attributes, so
-    the attributes are set through `object`.
+    Only attributes with texts, bytes or collections change. They are set through `object`, because Thrift's error
+    classes prevent setting attributes.
     """
     _set_args(error, tuple(map(_mask_secrets, error.args)))
     for name in (*getattr(error, "__dict__", ()), *_OF_ERRORS):
@@ -123,7 +129,10 @@ def _set_args(error: BaseException, args: tuple[Any, ...]) -> None:
 
 
 def _mask_secrets(value: Any) -> Any:
-    """Return a text or bytes with `***` for each secret, and any other object with secrets as its masked `repr`."""
+    """Return a text or bytes with `***` for each secret, and another object with secrets in its `repr` as that text.
+
+    A value without secrets is returned unchanged.
+    """
     if isinstance(value, bytes):
         text = value.decode("utf-8", "surrogateescape")
         return value if (without := hide_secrets(text)) == text else without.encode("utf-8", "surrogateescape")
@@ -137,10 +146,10 @@ def _mask_secrets(value: Any) -> Any:
 
 
 class _SecretFilter(logging.Filter):
-    """Hides secrets in log lines."""
+    """A logging filter that replaces secrets in log messages with `***`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Hide secrets in the record's message, and return True."""
+        """Replace secrets in the record's message with `***`, and return True, so that the record is logged."""
         shown = record.getMessage()
         if (without := hide_secrets(shown)) != shown:
             record.msg, record.args = without, ()

@@ -18,14 +18,18 @@ _WITH_ALIAS = re.compile(r"(.+?)\s+as\s+(`(?:[^`]|``)+`|[^`.\s]+)\s*", re.IGNORE
 
 @dataclass(frozen=True)
 class SelectedColumn:
-    """One output column: `path` leads from a column of the table down to the selected field."""
+    """One output column.
+
+    - `path`: the fields from a top-level column of the table down to the selected field.
+    - `name`: the output name.
+    """
 
     path: tuple[t.Field, ...]
     name: str
 
     @cached_property
     def field(self) -> t.Field:
-        """The output column as a field. It is required only if all fields on the path are required."""
+        """The selected field under its output name. It is required only if all fields on the path are required."""
         field, required = self.path[-1], all(each.required for each in self.path)
         if (field.name, field.required) == (self.name, required):
             return field
@@ -38,13 +42,16 @@ class SelectedColumn:
 
     @property
     def text(self) -> str:
-        """The argument for `select` that selects this column under its output name."""
+        """The text for `select` that returns this column: `reference`, with ` as name` for another output name."""
         return self.reference if self.name == self.path[-1].name else with_alias(self.reference, self.name)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The output columns of a scan, in order. Their names are unique unless the table itself has duplicate names."""
+    """The output columns of a scan, in order. Their names are unique unless the table itself has duplicate names.
+
+    `schema_id` and `identifier_ids` are those of the table schema.
+    """
 
     columns: tuple[SelectedColumn, ...]
     schema_id: int = 0
@@ -72,14 +79,17 @@ class Selection:
         return {each.name: each for each in self.columns}
 
     def texts(self, names: Iterable[str]) -> list[str]:
-        """Return arguments of `select` for the output columns `names`; unknown names are taken as table columns."""
+        """Return the texts that select the output columns `names` from the table with `select`.
+
+        Any other name becomes a reference to the table column with this name.
+        """
         return [
             self.columns_by_name[name].text if name in self.columns_by_name else dotted_path([name]) for name in names
         ]
 
 
 def with_alias(reference: str, name: str) -> str:
-    """Return the argument for `select` that selects a column or member under another name."""
+    """Return the text that selects a column or member under another name with `select`: ``reference as `name` ``."""
     if reference != reference.strip():  # the spaces belong to the name
         reference = dotted_path(parse_reference(reference))
     return f"{reference} as `{name.replace('`', '``')}`"
@@ -117,7 +127,10 @@ def _column(schema: Schema, text: str, case_sensitive: bool) -> SelectedColumn:
 
 
 def _output_name(text: str, name: str) -> str:
-    """Return the output name for the field `name`, in the case in which the user wrote it, as Spark does."""
+    """Return the output name for the field `name`: as the reference `text` has it, if they differ only in case.
+
+    Spark does so, too. A member of Spark's `_metadata` column has the name in the reference.
+    """
     path = parse_reference(text)
     if metadata_member(path) is not None and name.startswith("_"):
         return path[-1]
@@ -125,7 +138,10 @@ def _output_name(text: str, name: str) -> str:
 
 
 def _path(schema: Schema, text: str, case_sensitive: bool) -> tuple[t.Field, ...]:
-    """Return the fields from the top-level column down to the referenced field."""
+    """Return the fields from the top-level column down to the field that `text` refers to.
+
+    Raises `NoSuchColumn`, and `UnsupportedFeature` for a field inside a list, map or variant.
+    """
     try:
         field = schema.field(text, case_sensitive=case_sensitive)
     except NoSuchColumn:
@@ -149,7 +165,7 @@ def _find_path(fields: tuple[t.Field, ...], field: t.Field) -> tuple[t.Field, ..
 
 
 def _refuse_elements(schema: Schema, text: str, case_sensitive: bool) -> None:
-    """Raise `UnsupportedFeature` if the reference goes inside a list, map or variant."""
+    """Raise `UnsupportedFeature` if the reference `text` begins with a list, map or variant, or a field inside one."""
     names = parse_reference(text)
     for count in range(len(names) - 1, 0, -1):
         try:
@@ -173,7 +189,7 @@ def _refuse(text: str, path: tuple[t.Field, ...]) -> None:
 
 
 def prune_columns(paths: Iterable[tuple[t.Field, ...]]) -> tuple[t.Field, ...]:
-    """Return the columns of `paths` in order of first mention, with structs reduced to the members on the paths.
+    """Return the top-level columns of `paths` in order of first mention, their structs with only members on paths.
 
     A path leads from a top-level column down to a field, which is read completely. A path does not enter lists or maps.
     """
@@ -184,7 +200,11 @@ def prune_columns(paths: Iterable[tuple[t.Field, ...]]) -> tuple[t.Field, ...]:
 
 
 def _prune_field(field: t.Field, below: list[tuple[t.Field, ...]]) -> t.Field:
-    """Return the field with only those members that start one of the paths below it."""
+    """Return a struct field with only the members that begin one of the paths in `below`, which start inside it.
+
+    The field is returned unchanged if its type is not a struct, or if a path is empty: then it is read
+    completely.
+    """
     if not isinstance(field.type, t.Struct) or not all(below):
         return field
     of_member: dict[int, list[tuple[t.Field, ...]]] = {}

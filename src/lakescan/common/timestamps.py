@@ -37,9 +37,10 @@ def as_zone(name: str) -> tzinfo:
 
 
 def as_moment(value: datetime | date | str, zone: tzinfo = UTC) -> datetime:
-    """Convert a datetime, a date or text to a datetime in UTC. A value without an offset is in `zone`.
+    """Convert a datetime, a date (its midnight) or ISO 8601 text to a datetime in UTC.
 
-    Raises `InvalidOption` for a value that is not a timestamp in the years 1 to 9999.
+    A value without an offset is in the time zone `zone`. Raises `InvalidOption` for a value that is not a timestamp in
+    the years 1 to 9999.
     """
     if isinstance(value, str):
         try:

@@ -51,7 +51,7 @@ class Atomic(Type):
     name: str
 
     def arrow(self) -> pa.DataType:
-        """Return the type under this name in `_ATOMIC_ARROW`."""
+        """Return the Arrow type of this name, as listed in `_ATOMIC_ARROW`."""
         return _ATOMIC_ARROW[self.name]
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ FLOATING = (FLOAT, DOUBLE)
 
 
 def exact_integers(kind: Type) -> int:
-    """Return the magnitude below which a floating-point type represents every integer exactly."""
+    """Return 2^24 for FLOAT and 2^53 for DOUBLE: the type represents every integer up to this magnitude exactly."""
     return 2**24 if kind == FLOAT else 2**53
 
 
@@ -101,7 +101,7 @@ class Fixed(Type):
 
 @dataclass(frozen=True)
 class Timestamp(Type):
-    """A timestamp in 'us' or 'ns': an instant in UTC if `zoned`, else a wall-clock time without a zone."""
+    """A timestamp with the unit 'us' or 'ns': an instant in UTC if `zoned`, else a wall-clock time without a zone."""
 
     unit: str = "us"
     zoned: bool = True
@@ -112,7 +112,7 @@ class Timestamp(Type):
 
     @property
     def per_day(self) -> int:
-        """The number of units per day."""
+        """The number of microseconds or nanoseconds, by `unit`, per day."""
         return 86_400 * 10 ** (9 if self.unit == "ns" else 6)
 
     def __str__(self) -> str:
@@ -121,7 +121,12 @@ class Timestamp(Type):
 
 @dataclass(frozen=True)
 class Geospatial(Type):
-    """A geometry or geography, stored as well-known binary. `kind` is 'geometry' or 'geography'."""
+    """A geometry or geography, stored as well-known binary.
+
+    - `kind`: 'geometry' or 'geography'.
+    - `crs`: the coordinate reference system.
+    - `algorithm`: how the edges of a geography are interpolated.
+    """
 
     kind: str
     crs: str = "OGC:CRS84"
@@ -234,7 +239,7 @@ _DIGITS: dict[Type, int] = {BYTE: 10, SHORT: 10, INT: 10, LONG: 20}
 
 
 def is_widening(old: Type, new: Type) -> bool:
-    """Return whether `old` may be widened to `new` without loss (Delta protocol, "Type Widening")."""
+    """Return whether the Delta protocol ("Type Widening") allows changing `old` to `new`; True for equal decimals."""
     if isinstance(new, Decimal):
         if isinstance(old, Decimal):
             return new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
@@ -243,7 +248,7 @@ def is_widening(old: Type, new: Type) -> bool:
 
 
 def children(of: Type) -> tuple[Field, ...]:
-    """Return the direct child fields of a type; none for a leaf."""
+    """Return the direct child fields of a struct, list (its element) or map (key, value); an empty tuple for others."""
     if isinstance(of, Struct):
         return of.fields
     if isinstance(of, ListOf):
@@ -254,17 +259,18 @@ def children(of: Type) -> tuple[Field, ...]:
 
 
 def walk(fields: tuple[Field, ...]) -> Iterator[Field]:
-    """Yield every field of the trees, parents before children."""
+    """Yield every field in `fields` and every field nested in them, parents before children."""
     for each in fields:
         yield each
         yield from walk(children(each.type))
 
 
 def are_ordered_alike(one: Type, other: Type) -> bool:
-    """Return whether every engine orders values of the two types in the same way.
+    """Return whether values of the two types can be compared by file statistics, with the same result in every engine.
 
-    False for strings, because Spark ignores the padding of CHAR, and for floats, because file statistics do not tell
-    NaN and -0.0 apart from other values.
+    True for two integers, and for equal types that are decimals, dates or timestamps in microseconds. False for
+    strings, because Spark ignores the padding of CHAR, and for floats, because file statistics do not distinguish NaN
+    and -0.0 from other values.
     """
     if one in INTEGRAL and other in INTEGRAL:
         return True

@@ -13,7 +13,7 @@ _DIGITS[np.frombuffer(b"0123456789abcdefABCDEF", dtype=np.uint8)] = [*range(16),
 
 
 def uuid_texts(packed: pa.Array) -> pa.Array:
-    """Format UUIDs given as an array of 16-byte binaries; nulls stay null."""
+    """Format an Arrow array of 16-byte binaries as UUID texts of 36 lower-case characters; nulls stay null."""
     filled = packed.fill_null(bytes(16))
     raw = np.frombuffer(filled.buffers()[1], np.uint8, count=len(filled) * 16, offset=filled.offset * 16)
     texts = format_uuids(raw.reshape(-1, 16))
@@ -21,7 +21,10 @@ def uuid_texts(packed: pa.Array) -> pa.Array:
 
 
 def parse_uuids(texts: pa.Array) -> pa.Array:
-    """Parse UUIDs of 36 characters into 16-byte binaries; raises `pa.ArrowInvalid` for a text that is not a UUID."""
+    """Parse UUID texts of 36 characters into an Arrow array of 16-byte binaries; nulls stay null.
+
+    Raises `pa.ArrowInvalid` for a text that is not a UUID.
+    """
     is_uuid = pc.fill_null(pc.match_substring_regex(texts, _TEXT), True)
     if not pc.all(is_uuid).as_py():
         raise pa.ArrowInvalid(f"{texts.filter(pc.invert(is_uuid))[0].as_py()!r} is not a UUID")
@@ -34,7 +37,7 @@ def parse_uuids(texts: pa.Array) -> pa.Array:
 
 
 def format_uuids(packed: np.ndarray) -> pa.Array:
-    """Format UUIDs given as rows of 16 bytes in their 36-character text form."""
+    """Format the rows of a NumPy array with 16 bytes each as an Arrow array of UUID texts of 36 characters."""
     text = np.stack([_HEX[packed >> 4], _HEX[packed & 15]], axis=-1).reshape(-1, 32)
     dash = np.full((len(text), 1), ord("-"), dtype=np.uint8)
     parts = [text[:, :8], dash, text[:, 8:12], dash, text[:, 12:16], dash, text[:, 16:20], dash, text[:, 20:]]

@@ -89,7 +89,8 @@ def _version(engine: str) -> str:
 def run_fork(job: dict[str, Any]) -> dict[str, Any]:
     """Run a job in a fork with the job's folder as working directory, and return its answer.
 
-    Without an answer, `error` is `Hang` (killed after the job's `seconds`), `Crash` (by a signal) or `NoAnswer`.
+    If the fork does not answer, `error` is `Hang` (killed after the job's `seconds`), `Crash` (by a signal) or
+    `NoAnswer`.
     """
     reading, writing = os.pipe()
     pid = os.fork()
@@ -120,11 +121,12 @@ def run_fork(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def digest_rows(batches: pa.RecordBatchReader, most: int) -> dict[str, Any]:
-    """Count rows and digest their values, independent of the order of rows; digests are None for more than `most` rows.
+    """Count rows and digest their values, independent of the order of rows.
 
-    `digest` covers whole rows, and `of` each column. Some engines return maps as lists of structs of `key` and `value`,
-    so such lists count as maps, whose entries have no order. `lists` has order-sensitive digests of the columns with
-    such lists.
+    Returns the number of `rows`, the names of `columns`, and digests. `digest` covers whole rows, and `of` each column.
+    Above `most` rows, `digest` is None and the others are missing. Some engines return maps as lists of structs of
+    `key` and `value`, so such lists count as maps, whose entries have no order. `lists` has order-sensitive digests of
+    the columns with such lists.
     """
     names = sorted(batches.schema.names)
     rows, whole, columns = 0, 0, dict.fromkeys(names, 0)
@@ -151,7 +153,7 @@ def digest_rows(batches: pa.RecordBatchReader, most: int) -> dict[str, Any]:
 
 
 def _add_digests(digest: int, texts: Iterable[str]) -> int:
-    """Add the hashes of texts to a digest. Their order does not matter."""
+    """Add the hashes of texts to a digest, modulo 2^128, so that their order does not matter."""
     for text in texts:
         digest += int.from_bytes(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest())
     return digest % (1 << 128)
@@ -172,13 +174,16 @@ def _holds_maps(kind: pa.DataType) -> bool:
 
 
 def _is_list_of_entries(kind: pa.DataType) -> bool:
-    """Return whether a type is a list of `key` and `value` structs, which is how Polars represents maps."""
+    """Return whether a type is a list of structs of `key` and `value`, which is how Polars represents maps."""
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     return is_list and pa.types.is_struct(kind.value_type) and [f.name for f in kind.value_type] == ["key", "value"]
 
 
 def plain(array: pa.Array, *, entries_are_maps: bool = True) -> list[Any]:
-    """Return an array's values in one canonical form, so that Arrow types for the same values compare equal."""
+    """Return an array's values as Python values that are equal for the same values in different Arrow types.
+
+    With `entries_are_maps`, lists of structs of `key` and `value` count as maps, whose entries are sorted.
+    """
     kind = array.type
     inner = partial(plain, entries_are_maps=entries_are_maps)
     if isinstance(kind, pa.BaseExtensionType):
@@ -246,7 +251,10 @@ def _plain_value(value: Any) -> Any:
 
 
 def _facts(job: dict[str, Any]) -> dict[str, Any]:
-    """Describe the table as lakescan sees it: format version, features, and numbers of data and delete files."""
+    """Describe the job's table as lakescan reads its metadata.
+
+    Returns `format_version`, `features`, and the numbers of data `files` and of `deletes` by kind.
+    """
     opened = _open_table(job)
     metrics = opened.scan().plan().report.metrics
     deletes = {
@@ -338,7 +346,10 @@ def _duckdb(job: dict[str, Any]) -> pa.RecordBatchReader:
 
 
 def first_answer(*ways: Callable[[], pa.RecordBatchReader]) -> pa.RecordBatchReader:
-    """Return the rows of the first way that succeeds; else raise the first error other than a missing file."""
+    """Return the rows of the first of the `ways` to read that succeeds.
+
+    If none does, the first error is raised, preferably one that is not about a missing file.
+    """
     errors = []
     for way in ways:
         try:
@@ -349,7 +360,10 @@ def first_answer(*ways: Callable[[], pa.RecordBatchReader]) -> pa.RecordBatchRea
 
 
 def _extension(name: str, version: str) -> str:
-    """Return the path of a DuckDB extension that a Python package bundles; else its name, for DuckDB's own lookup."""
+    """Return the path of a DuckDB extension that a Python package bundles; else its name, which DuckDB looks up.
+
+    An extension for the DuckDB version `version` is preferred.
+    """
     for package in (f"duckdb_extension_{name}", f"duckdb_ext_{name}"):
         for folder in sys.path:
             found = sorted(Path(folder, package).rglob(f"{name}.duckdb_extension"))

@@ -32,8 +32,8 @@ _CHILD = Path(__file__).with_name("child.py")
 class ReadLimits:
     """Limits of a comparison.
 
-    `seconds` is the time an engine may take for one table. `rows` is the largest number of rows that are compared by
-    value.
+    - `seconds`: the time that an engine may take for one table.
+    - `rows`: the largest number of rows that are compared by value; of more rows, only the numbers are compared.
     """
 
     seconds: float = 60
@@ -133,7 +133,10 @@ def _job_message(engine: str, job: Job, limits: ReadLimits) -> dict[str, Any]:
 
 
 def _environment(interpreter: str | None) -> dict[str, str]:
-    """Return environment variables for the child; only the running interpreter gets this lakescan on its path."""
+    """Return the environment variables of the child process.
+
+    Only the running interpreter gets this lakescan on its path. `interpreter` is None for the running one.
+    """
     environment = dict(os.environ)
     environment.pop("PYTHONPATH", None)
     environment["RUST_BACKTRACE"] = "0"  # else the message of an engine in Rust is a backtrace
@@ -155,9 +158,10 @@ def _answer(code: int, out: str, err: str) -> dict[str, Any]:
 
 
 def _link(relocate: Mapping[str, str], folder: Path) -> None:
-    """Link relocated tables with relative paths into `folder`, the working directory, for engines that cannot relocate.
+    """Link relocated tables that have relative paths into `folder`, for engines that cannot relocate.
 
-    Shorter prefixes are linked first; a longer prefix that already exists through a shorter link is skipped.
+    `folder` becomes the working directory of the engine. `relocate` maps prefixes to local folders. Shorter prefixes
+    are linked first; a longer prefix that already exists through a shorter link is skipped.
     """
     for old, new in sorted(relocate.items(), key=lambda item: len(item[0])):
         place = Path(folder, old)
@@ -194,7 +198,7 @@ def _is_table(folder: Path) -> bool:
 
 
 def job_of(location: str, relocate: Mapping[str, str], storage_options: Mapping[str, str]) -> Job:
-    """Build the job for a table: its format and, for Iceberg, its newest metadata file.
+    """Build the job for the table at `location`: its format and, for Iceberg, its newest metadata file.
 
     If lakescan cannot open the table, the format is guessed from the folder.
     """

@@ -24,8 +24,9 @@ ONLY = "read"  # lakescan itself, or another engine where lakescan has no rows t
 class Reading:
     """The result of one engine that read a table.
 
-    `outcome` is `read`, `unsupported`, `error` or `crash`. Other engines than lakescan also have `same` rows, `same
-    count` (too many rows to compare their values), `other rows` and `not installed`. `detail` explains the outcome.
+    - `outcome`: `read`, `unsupported`, `error` or `crash`. Other engines than lakescan also have `same` rows, `same
+      count` (too many rows to compare their values), `other rows` and `not installed`.
+    - `detail`: explains the outcome. `version`: of the engine. `rows`: their number; None if it read none.
     """
 
     engine: str
@@ -37,7 +38,10 @@ class Reading:
 
 @dataclass(frozen=True)
 class TableConformance:
-    """A table's properties, and the reading of each engine, lakescan first."""
+    """A table's properties as lakescan reads them, and the reading of each engine, lakescan first.
+
+    `columns` and `files` are numbers; None if unknown. `deletes` has the number of delete files by kind.
+    """
 
     table: str
     format: str
@@ -55,7 +59,7 @@ class TableConformance:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether another engine reads other rows, or lakescan fails for a reason other than an unsupported feature."""
+        """Whether another engine reads other rows, or lakescan fails other than by an unsupported feature."""
         return self.lakescan_reading.outcome in (FAILED, ENDED, ABSENT) or any(
             r.outcome == OTHER for r in self.readings
         )
@@ -85,7 +89,10 @@ def conformance(
 
 
 def compare_answers(name: str, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> TableConformance:
-    """Compare the answers of engines, by engine name, with lakescan's answer for the same table."""
+    """Compare the answers of engines, by engine name, with lakescan's answer for the same table.
+
+    `answers` must have one of lakescan. `name` is the table's name in the report.
+    """
     ours = answers["lakescan"]
     readings = [_engine_reading("lakescan", ours, None, job.location)]
     readings += [
@@ -143,7 +150,7 @@ def _compare_rows(answer: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[s
 
 
 def as_record(each: TableConformance) -> dict[str, Any]:
-    """Convert a comparison to a JSON object."""
+    """Convert a comparison to a dictionary for JSON."""
     return {
         "table": each.table,
         "format": each.format,
@@ -160,7 +167,7 @@ def as_record(each: TableConformance) -> dict[str, Any]:
 
 
 def as_markdown(found: Sequence[TableConformance]) -> str:
-    """Render comparisons as Markdown: totals of each engine, one line per table, and the details of all differences."""
+    """Return comparisons as Markdown: totals of each engine, one line per table, and the details of all differences."""
     engines = [name for name in ENGINES if any(r.engine == name for each in found for r in each.readings)]
     parts = [_sums(found), "", _lines(found, engines)]
     notes = [
@@ -175,7 +182,7 @@ def as_markdown(found: Sequence[TableConformance]) -> str:
 
 
 def sums(found: Sequence[TableConformance]) -> dict[str, tuple[int, str]]:
-    """Return the number of tables and a text of the outcome counts, by engine."""
+    """Return, by engine, the number of tables that it was asked to read, and a text with the number of each outcome."""
     told = {}
     for name in ENGINES:
         counts = Counter(r.outcome for each in found for r in each.readings if r.engine == name)

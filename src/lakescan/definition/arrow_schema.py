@@ -53,7 +53,7 @@ _INSTEAD = {
 
 
 def columns_of(schema: pa.Schema) -> tuple[t.Field, ...]:
-    """Convert an Arrow schema to columns without field ids, with comments from the field metadata `comment` or `doc`.
+    """Convert an Arrow schema to columns with the field id 0 and with comments, from the metadata `comment` or `doc`.
 
     Raises `UnsupportedFeature` for Arrow types without a table type.
     """
@@ -61,7 +61,10 @@ def columns_of(schema: pa.Schema) -> tuple[t.Field, ...]:
 
 
 def optional_columns_of(schema: pa.Schema) -> tuple[t.Field, ...]:
-    """Convert an Arrow schema as `columns_of` does, but make all fields at any depth nullable for later rows."""
+    """Convert an Arrow schema as `columns_of` does, but make all fields nullable, apart from map keys.
+
+    So later rows may have nulls where the first ones have none.
+    """
     return tuple(map(_optional, columns_of(schema)))
 
 
@@ -77,7 +80,10 @@ def is_any_list(kind: pa.DataType) -> bool:
 
 
 def decimal_digits(kind: pa.DataType) -> tuple[int, int]:
-    """Return precision and scale for tables of an Arrow decimal, whose scale may be negative or > precision."""
+    """Return the precision and scale of the decimal table type for an Arrow decimal.
+
+    In Arrow, the scale may be negative or greater than the precision. The precision may be more than a table can have.
+    """
     scale = max(kind.scale, 0)
     return max(kind.precision - min(kind.scale, 0), scale), scale
 
@@ -156,7 +162,7 @@ def iceberg_columns(rows: pa.Schema, *, nanoseconds: bool) -> tuple[t.Field, ...
 
     Without `nanoseconds` (before format version 3), nanosecond timestamps become microsecond timestamps.
 
-    Raises `SchemaMismatch` for columns that contain only nulls, which have no type.
+    Raises `UnsupportedFeature` for Arrow types without a table type, and `SchemaMismatch` for columns of only nulls.
     """
     return tuple(_format_column(field, "", {} if nanoseconds else _MICROS) for field in optional_columns_of(rows))
 
@@ -166,7 +172,8 @@ def delta_columns(rows: pa.Schema) -> tuple[t.Field, ...]:
 
     Nanosecond timestamps become microseconds, UUIDs become strings, and fixed-size binaries become binaries.
 
-    Raises `UnsupportedFeature` for times of day, and `SchemaMismatch` for columns of only nulls, which have no type.
+    Raises `UnsupportedFeature` for times of day and for Arrow types without a table type, and `SchemaMismatch` for
+    columns of only nulls, which have no type.
     """
     columns = [
         _format_column(field, "", {**_MICROS, t.UUID: t.STRING}, t.BINARY) for field in optional_columns_of(rows)
@@ -180,9 +187,10 @@ def delta_columns(rows: pa.Schema) -> tuple[t.Field, ...]:
 
 
 def _format_column(field: t.Field, where: str, instead: dict[t.Type, t.Type], fixed: t.Type | None = None) -> t.Field:
-    """Replace types within a column at any depth: each type in `instead`, and fixed-size binaries by `fixed` if given.
+    """Replace types within a column at any depth: each type in `instead`, and fixed-size binaries by `fixed` if set.
 
-    Raises `SchemaMismatch` for a column of only nulls.
+    `where` is the path of the column's parent with a dot, for messages. Raises `SchemaMismatch` for a column of only
+    nulls.
     """
     path = f"{where}{field.name}"
 

@@ -22,7 +22,7 @@ Path = tuple[str, ...]
 
 
 class KeepCurrent(Enum):
-    """The type of `KEPT`, which marks an attribute that a change leaves as it is."""
+    """The type of the constant `KEPT`, which marks an attribute that a change leaves as it is."""
 
     KEPT = "kept"
 
@@ -45,7 +45,11 @@ FIRST = ColumnPosition()
 
 @dataclass(frozen=True)
 class Default:
-    """A column's default: its SQL text, and its `value` if the text is a literal (`is_literal`)."""
+    """A column's default.
+
+    - `text`: its SQL text.
+    - `value`: the Python value, if the text is a literal (`is_literal`); else None.
+    """
 
     text: str
     value: Any = None
@@ -54,7 +58,11 @@ class Default:
 
 @dataclass(frozen=True)
 class AddColumn:
-    """Add a column, or a member to the struct at `parent`. Existing rows have its default, or null without one."""
+    """Add a column, or a member to the struct at `parent`. Existing rows have its default, or null without one.
+
+    `parent` is empty for a column of the table. `place` is the position; None for the end. With `if_not_exists`, an
+    existing column is left as it is.
+    """
 
     parent: Path
     column: t.Field
@@ -69,7 +77,7 @@ class AddColumn:
 
 @dataclass(frozen=True)
 class DropColumn:
-    """Drop a column or a struct member."""
+    """Drop a column or a struct member; without `if_exists`, a missing one is an error."""
 
     path: Path
     if_exists: bool = False
@@ -80,7 +88,7 @@ class DropColumn:
 
 @dataclass(frozen=True)
 class RenameColumn:
-    """Rename a column or a struct member."""
+    """Rename the column or struct member at `path` to `name`."""
 
     path: Path
     name: str
@@ -91,7 +99,10 @@ class RenameColumn:
 
 @dataclass(frozen=True)
 class ChangeColumn:
-    """Change attributes of a column: `None` and `KEPT` leave one as it is, but `default=None` drops the default."""
+    """Change attributes of the column at `path`: type, comment (`doc`), nullability, default or position.
+
+    `None` and `KEPT` leave an attribute as it is, but `default=None` drops the default, and `doc=None` the comment.
+    """
 
     path: Path
     type: t.Type | None = None
@@ -113,7 +124,7 @@ class ChangeColumn:
 
 @dataclass(frozen=True)
 class ReplaceColumns:
-    """Replace all columns (REPLACE COLUMNS).
+    """Replace all columns (REPLACE COLUMNS); `defaults` has the defaults of the new columns by name.
 
     In Iceberg all columns are new fields. Delta keeps the fields of columns with an existing name.
     """
@@ -127,7 +138,7 @@ class ReplaceColumns:
 
 @dataclass(frozen=True)
 class SetKey:
-    """Set the columns that identify a row (Iceberg's identifier fields)."""
+    """Set the table's key: the columns that identify a row (Iceberg's identifier fields)."""
 
     columns: tuple[str, ...]
 
@@ -147,7 +158,10 @@ class DropKey:
 
 @dataclass(frozen=True)
 class AddPartition:
-    """Add a partition field for new files. By default its `name` is derived from the transform and the column."""
+    """Add a partition field for new files, computed by the transform `term`.
+
+    By default (None), its `name` is derived from the transform and the column.
+    """
 
     term: Term
     name: str | None = None
@@ -158,7 +172,7 @@ class AddPartition:
 
 @dataclass(frozen=True)
 class DropPartition:
-    """Drop a partition field, given by its name or its transform, for new files."""
+    """Drop a partition field for new files; `which` is its name, or its transform."""
 
     which: Term | str
 
@@ -168,7 +182,10 @@ class DropPartition:
 
 @dataclass(frozen=True)
 class ReplacePartition:
-    """Replace a partition field by another for new files."""
+    """Replace the partition field `which` (a name or a transform) by the transform `term`, for new files.
+
+    By default (None), the `name` of the new field is derived from the transform and the column.
+    """
 
     which: Term | str
     term: Term
@@ -197,7 +214,7 @@ class SetOrder:
 
 @dataclass(frozen=True)
 class SetClustering:
-    """Set the clustering columns of a Delta table; no columns turn clustering off."""
+    """Set the clustering columns of a Delta table, as paths; an empty tuple turns clustering off."""
 
     columns: tuple[Path, ...]
 
@@ -259,7 +276,7 @@ class AddConstraint:
 
 @dataclass(frozen=True)
 class DropConstraint:
-    """Drop a CHECK constraint of a Delta table."""
+    """Drop a CHECK constraint of a Delta table; without `if_exists`, a missing one is an error."""
 
     name: str
     if_exists: bool = False
@@ -310,7 +327,7 @@ def _existence_note(if_exists: bool) -> str:
 
 
 def default_of(value: Any) -> Default:
-    """Make a column default of a Python value; raises `InvalidOption` for a value that has no SQL literal.
+    """Make a column default from a Python value; raises `InvalidOption` for a value that has no SQL literal.
 
     Example:
         >>> default_of("open").text

@@ -48,9 +48,10 @@ class DeltaFormat:
         return False
 
     def is_at(self, location: str, storage: Storage) -> bool:
-        """Return whether the folder has a log with files.
+        """Return whether the folder has a Delta log.
 
-        An interrupted table creation may leave an empty log folder or a hidden draft file, except in object stores.
+        On local disks and HDFS, the log folder must have a visible file: an interrupted table creation may leave it
+        empty or with a hidden draft file.
         """
         folder = join(location, LOG_FOLDER)
         if storage.resolve(folder)[0].type_name not in ("local", "hdfs"):
@@ -70,7 +71,7 @@ class DeltaFormat:
     def find(self, path: str, storage: Storage, options: ReadOptions) -> TablePath | None:
         """Return the table that a path names, with any version, time or partition that it selects.
 
-        None without a log.
+        None if no folder in the path has a log. Raises `InvalidOption` for a malformed timestamp.
         """
         return resolve_path(path, storage, options.time_zone)
 
@@ -100,26 +101,29 @@ class DeltaFormat:
         storage: Storage,
         known: TableFormat | None = None,
     ) -> DeltaTarget:
-        """Open the table in the folder for writing."""
+        """Open the table in the folder for writing; raises `NotATable`.
+
+        `committer` only provides the table's name, and `known` is ignored.
+        """
         from lakescan.delta.target import DeltaTarget
 
         name = committer.identifier
         return DeltaTarget.open(location, options, storage.request_write_access(), None if name.is_path else name)
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
-        """Return columns of Delta types for rows with this Arrow schema."""
+        """Return columns of Delta types for rows with this Arrow schema; `properties` are ignored."""
         from lakescan.definition.arrow_schema import delta_columns
 
         return delta_columns(rows)
 
     def create(self, committer: TableCreator, definition: TableDefinition) -> None:
-        """Create a table at its location or under the catalog's warehouse, and register its name."""
+        """Create an empty table at its location or under the catalog's warehouse, and register its name."""
         from lakescan.delta.commit.creation import create_named_table
 
         create_named_table(committer, definition)
 
     def create_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
-        """Create a table in a folder."""
+        """Create an empty table in a folder; raises `CreatedConcurrently` if it has a table."""
         from lakescan.delta.commit.creation import create_table
 
         create_table(absolute(location), definition, Storage(storage_options))
@@ -151,7 +155,7 @@ class DeltaFormat:
     def replacement(
         self, committer: TableCreator, found: CatalogTable, definition: TableDefinition, options: WriteOptions
     ) -> ReplacedDeltaTable:
-        """Return a table to be committed with rows in place of the table in its folder."""
+        """Return a table to be committed with rows; it replaces the table in the folder that the catalog records."""
         from lakescan.delta.commit.create_with_rows import ReplacedDeltaTable
         from lakescan.delta.commit.creation import new_table, replaceable_version
 

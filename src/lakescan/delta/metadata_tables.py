@@ -121,7 +121,10 @@ def detail_row(
     clustering: list[str],
     files: pa.Table,
 ) -> dict[str, Any]:
-    """Return the row of `detail` for a version whose live files are `files`."""
+    """Return the row of `detail` for a version.
+
+    `modified` is its commit time, `clustering` are references to its clustering columns, and `files` its live files.
+    """
     return {
         "format": "delta",
         "id": metadata.id,
@@ -164,7 +167,10 @@ def _logical(path: Sequence[str], fields: Sequence[t.Field]) -> list[str]:
 
 @dataclass(frozen=True)
 class FilesTable:
-    """`files`: one row per live file of a version, with the statistics as written."""
+    """The metadata table `files`: one row per live file of a version, with the statistics as written (JSON text).
+
+    `actions` are the live files as add actions.
+    """
 
     actions: pa.Table
     partition_fields: tuple[t.Field, ...]
@@ -189,7 +195,7 @@ class FilesTable:
         return (None,)
 
     def read(self, part: Any) -> Iterator[pa.RecordBatch]:
-        """Yield all live files."""
+        """Yield one row per live file; raises `CorruptMetadata` for an invalid partition value."""
         for batch in self.actions.combine_chunks().to_batches():
             rows = batch.num_rows
             modified = batch["modification_time"].cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
@@ -224,7 +230,10 @@ _ANY_NULL = pc.ScalarAggregateOptions(skip_nulls=False)
 
 @dataclass(frozen=True)
 class DeltaPartitionsTable:
-    """`partitions`: one row per partition of a version; one row for an unpartitioned table with files."""
+    """The metadata table `partitions`: one row per partition with files; one row for an unpartitioned table with files.
+
+    `actions` are the live files of a version as add actions.
+    """
 
     actions: pa.Table
     partition_fields: tuple[t.Field, ...]
@@ -263,7 +272,7 @@ class DeltaPartitionsTable:
         yield pa.RecordBatch.from_arrays(cast, schema=arrow)
 
     def _files(self, keys: list[str]) -> pa.Table:
-        """Return the partition values, record count, bytes and deleted rows of each file."""
+        """Return the partition values (columns `keys`), record count, bytes and deleted rows of each file."""
         actions = self.actions
         texts, where = actions["partition"].combine_chunks(), partial(log_position, actions)
         values = [typed_values(texts.field(i), f, where) for i, f in enumerate(self.partition_fields)]

@@ -94,7 +94,10 @@ _CONSTANT_BUT_IN_CDC = {m.CHANGE_TYPE.id: "change_type"}
 
 
 class DeltaTable:
-    """A table whose log was listed once; versions committed later are not seen."""
+    """An open Delta table, whose log was listed once; versions committed later are not seen.
+
+    `end` is the log as listed: the whole log if `is_whole`, else a checkpoint and the commits from its version on.
+    """
 
     name = "delta"
     words: FormatTerms = FormatTerms(state="version", metadata_files="log files")
@@ -124,7 +127,7 @@ class DeltaTable:
         return self._log.version(self._segment()).metadata.id
 
     def refresh(self) -> DeltaTable:
-        """Return the table with the commits made since it was listed, which are looked up by name.
+        """Return the table with the commits made since it was listed; returns this one without such commits.
 
         If its newest commit's file has changed, the log belongs to another table, which is then opened instead.
         """
@@ -178,7 +181,7 @@ class DeltaTable:
     def starting_point(self, start: StreamStart, branch: str | None = None) -> Offset:
         """Return the offset before a stream's first version; raises `NoSuchSnapshot`.
 
-        `latest` starts after the newest version, like Delta's `startingVersion`.
+        `latest` starts after the newest version, like Delta's `startingVersion`. `branch` is ignored.
         """
         match start.at:
             case StartAt.TABLE:
@@ -196,7 +199,10 @@ class DeltaTable:
         return Offset(first_since(self._times, start.time, self._location) - 1)
 
     def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:
-        """Yield the commits after `request.after`, oldest first; raises `NoSuchSnapshot` if the log has lost some."""
+        """Yield the commits after `request.after`, oldest first.
+
+        Raises `NoSuchSnapshot` if the log has lost some of them, unless `request.fail_on_loss` is False.
+        """
         start = 0 if request.after is None else request.after + 1
         if not request.fail_on_loss:
             known = [c.version for c in self._listing.commits if c.version >= start]
@@ -212,10 +218,11 @@ class DeltaTable:
             yield commit if obstacle is None or commit.id > start else replace(commit, obstacle=obstacle)
 
     def _obstacle_at(self, start: int, snapshot: Snapshot) -> str | None:
-        """Return why files of a version cannot be read with a snapshot's schema after column mapping changed.
+        """Return why a stream with the snapshot's schema cannot start at version `start`, or None if it can.
 
-        Returns None if the metadata at that version does not prevent it; later changes are in the metadata of later
-        commits. Raises `UnsupportedFeature` for a stream of changes that starts before the table recorded them.
+        That is because files before a change of the column mapping mode do not fit the schema. Later changes are in the
+        metadata of later commits, and not checked here. Raises `UnsupportedFeature` for a stream of changes that starts
+        before the table recorded them.
         """
         try:
             before = self._read_version(start).metadata
@@ -233,22 +240,23 @@ class DeltaTable:
     ) -> SnapshotSelector:
         """Return a selector of the recorded changes after one version or time, up to another.
 
-        Raises `UnsupportedFeature` for `identity` columns, since the feed records updates as such.
+        Raises `InvalidOption` for text, and `UnsupportedFeature` for `identity` columns, since the feed records updates
+        as such.
         """
         if identity:
             raise UnsupportedFeature("identity columns for Delta's changes", "Its feed records updates as such.")
         return SnapshotSelector(changes=range_after(start, end))
 
     def changes_from(self, start: int | str | datetime, end: int | str | datetime | None) -> SnapshotSelector:
-        """Return a selector of the recorded changes from `start` to `end`, both inclusive."""
+        """Return a selector of the recorded changes from `start` to `end`, both inclusive; raises `InvalidOption`."""
         return SnapshotSelector(changes=range_from(start, end))
 
     def with_changes(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot of the newest version's change data feed."""
+        """Return a snapshot whose rows are the recorded changes of the newest version; `snapshot` is ignored."""
         return self._changes(ChangeRange(start_version=self._end.latest))
 
     def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
-        """Return the snapshot, restricted to an increment's files."""
+        """Return the snapshot, restricted to the files of an increment (a batch of a stream)."""
         return replace(snapshot, state=IncrementState(whole_state(_state_of(snapshot)), increment))
 
     def _commit_reader(self, snapshot: Snapshot, exclude: str | None) -> DeltaCommitReader:
@@ -292,7 +300,7 @@ class DeltaTable:
         return actions_of(wanted, changes, live, sort_files)
 
     def _time_of(self, version: int, commit: LogFile | None, properties: DeltaProperties) -> int:
-        """Return a version's commit time in milliseconds since 1970.
+        """Return a version's commit time in milliseconds since 1970; 0 if it is not in the log.
 
         With in-commit timestamps, reads only its commit.
         """
@@ -377,7 +385,7 @@ class DeltaTable:
         return "unsorted"
 
     def snapshot(self, selector: SnapshotSelector) -> Snapshot:
-        """Return the selected version, or the selected range of changes.
+        """Return the selected version, by default the newest, or the selected range of changes.
 
         Raises `NoSuchSnapshot`, `InvalidOption` for an invalid range, and `UnsupportedFeature` for a branch or tag, an
         unsupported protocol, or changes that were not recorded.
@@ -428,7 +436,10 @@ class DeltaTable:
         return Snapshot(end, committed, "changes", full, full, (m.FILE, m.POS), read.metadata.configuration, state)
 
     def _metadata_between(self, start: int, end: int) -> Iterator[tuple[int, Metadata]]:
-        """Yield versions and metadata: those of the first version, then of each commit that changed the metadata."""
+        """Yield pairs of version and metadata in a range of versions, both ends inclusive; nothing for an empty range.
+
+        The first pair is that of version `start`; others are those of commits that changed the metadata.
+        """
         if end < start:
             return
         yield start, self._read_version(start).metadata
@@ -448,7 +459,10 @@ class DeltaTable:
         return commits
 
     def _read_version(self, version: int | None) -> DeltaVersion:
-        """Return a version; raises `NoSuchSnapshot`, and `UnsupportedFeature` for an unsupported protocol."""
+        """Return a version, by default the newest; its protocol and metadata are those of `with_metadata`, if set.
+
+        Raises `NoSuchSnapshot`, and `UnsupportedFeature` for an unsupported protocol.
+        """
         found = self._log.version(self._segment(version))
         if self._planned is not None:
             found = replace(found, protocol=self._planned[0], metadata=self._planned[1])
@@ -464,7 +478,10 @@ class DeltaTable:
         return _state_of(snapshot).version
 
     def pin_snapshot(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
-        """Return the location, and a selector of exactly this version or range of changes."""
+        """Return the table's location, and a selector of exactly the snapshot's version or range of changes.
+
+        `selector` is ignored.
+        """
         selected = whole_state(_state_of(snapshot))
         if isinstance(selected, VersionRows):
             return self._location, SnapshotSelector(version=snapshot.id)
@@ -517,7 +534,7 @@ class DeltaTable:
         return InMemoryMetadataTable(DETAIL, (row,))
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
-        """Return how fields are matched: by id in column mapping mode `id`, else by physical name."""
+        """Return how fields of data files are matched: by id in column mapping mode `id`, else by physical name."""
         by_id = self.version_of(snapshot).metadata.column_mapping_mode == "id"
         return FieldMatching(by_id=by_id, ids_required=by_id, legacy_calendar=True)
 
@@ -585,7 +602,7 @@ class DeltaTable:
 
 
 def no_refs(table: str) -> UnsupportedFeature:
-    """Return the error for operations on branches, tags and snapshots."""
+    """Return the error for operations on branches, tags and snapshots; `table` is the table's name or location."""
     return UnsupportedFeature(
         f"branches, tags and snapshots of the Delta table {table}",
         "Its versions are linear, see Table.history: read one with scan().as_of(version=...), and go back to one "

@@ -115,19 +115,22 @@ class DeltaChangeFiles:
 
     @property
     def writes(self) -> DeltaWrites:
-        """The writer of change data files, which have the table's columns, then `_change_type`."""
+        """The settings for writing change data files, which have the table's columns, then `_change_type`."""
         return self._table.change_file_writes
 
     def as_table(self, files: Sequence[WrittenFile]) -> FileTable:
-        """Return the files as a file table, with their partition values."""
+        """Return written change data files as a file table with their partition values, so that they can be read."""
         return self._planner.candidates(written_actions(files, self._table)).table
 
 
 @dataclass(frozen=True)
 class DeltaAddedColumns:
-    """Columns that a commit adds with its rows: the metadata `before` it, and the protocol and metadata that it sets.
+    """Columns that a commit adds with its rows.
 
-    With `replaces`, `names` are all columns of the table after the commit, which also replaces all rows.
+    - `names`: the added columns; with `replaces`, all columns of the table after the commit.
+    - `before`: the metadata before the commit.
+    - `protocol`, `metadata`: those that the commit sets.
+    - `replaces`: whether the commit also replaces all rows.
     """
 
     names: tuple[str, ...]
@@ -150,7 +153,10 @@ class DeltaTarget(
     ManifestGeneration,
     Checkpoints,
 ):
-    """A Delta table at the version that was opened; messages name it by its catalog identifier if there is one."""
+    """A Delta table at the version that was opened; messages name it by its catalog identifier if there is one.
+
+    `added` are the columns that the next commit adds or replaces, or None.
+    """
 
     location: str
     options: WriteOptions
@@ -174,7 +180,7 @@ class DeltaTarget(
 
     @cached_property
     def writes(self) -> DeltaWrites:
-        """The writer of data files, with the version's metadata or, if the commit adds columns, the new metadata."""
+        """The settings for data files, with the version's metadata or, if the commit adds columns, the new metadata."""
         base = self.version
         protocol, metadata = self._rules_of_rows
         is_clustered = "clustering" in base.protocol.features
@@ -247,7 +253,10 @@ class DeltaTarget(
 
     @property
     def change_files(self) -> DeltaChangeFiles | None:
-        """The change data files of a table with `delta.enableChangeDataFeed`; None for other tables."""
+        """The change data files of a table with `delta.enableChangeDataFeed`; None for other tables.
+
+        Also None for a write with the option `dataChange` false, which only moves rows.
+        """
         return (
             DeltaChangeFiles(self.writes, planner_of(self.scan, self.version))
             if self.writes.metadata.properties.change_feed and self.options.data_change
@@ -255,14 +264,20 @@ class DeltaTarget(
         )
 
     def has_committed(self) -> bool:
-        """Return whether the log has a `txn` action of the application with this version or a later one."""
+        """Return whether the log has a `txn` action of the write's application with its version or a later one.
+
+        False for a write without an application id.
+        """
         if self.options.transaction is None:
             return False
         last = self._log.transaction(self.version.segment, self.options.transaction[0])
         return last is not None and last >= self.options.transaction[1]
 
     def refusal(self, capability: Any, what: str) -> UnsupportedFeature | None:
-        """Return the error for a capability that Delta does not have, with advice, or None."""
+        """Return the error for a capability (a protocol class) that Delta does not have, with advice; None for others.
+
+        `what` is ignored.
+        """
         if capability is BranchesAndTags:
             return no_refs(self.name)
         equality = UnsupportedFeature(
@@ -295,7 +310,7 @@ class DeltaTarget(
 
     @errors_name_table
     def append(self, files: Sequence[WrittenFile]) -> None:
-        """Commit an append; it does not conflict with concurrent appends."""
+        """Commit an append of written files; it does not conflict with concurrent appends."""
         operation = _write("Append", self.writes, files, is_blind_append=True)
         added = add_actions(files, self.writes, changes_data=self.options.data_change)
         metadata = identity_metadata(self.writes.metadata, files)
@@ -303,7 +318,10 @@ class DeltaTarget(
 
     @errors_name_table
     def replace_all(self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile]) -> None:
-        """Commit an overwrite of the whole table; raises `CommitConflict` if rows changed since."""
+        """Commit an overwrite of the whole table by `files`; raises `CommitConflict` if rows changed concurrently.
+
+        `removed` is ignored: all live files are removed.
+        """
         live = live_adds(self.version, self.storage)
         if live.num_rows:
             self.check_removable()
@@ -324,8 +342,9 @@ class DeltaTarget(
         what: OverwriteScope,
         changes: Sequence[WrittenFile] | None = None,
     ) -> None:
-        """Commit the replacement of files.
+        """Commit the replacement of the files `removed` by `files`.
 
+        `what` is the scope of the overwrite, and `changes` are its change data files, or None if it records none.
         Raises `CommitConflict` if a concurrent commit changed rows that it replaces.
         """
         live = self._live(removed)
@@ -350,7 +369,10 @@ class DeltaTarget(
     def rewrite(
         self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile], how: RewriteSettings = AS_NEEDED
     ) -> None:
-        """Commit the rewrite, with `dataChange` false; raises `CommitConflict` if a removed file changed since."""
+        """Commit a rewrite that moves rows to other files, with `dataChange` false.
+
+        Raises `CommitConflict` if a removed file changed concurrently.
+        """
         live = self._live(removed)
         metrics = {"numRemovedFiles": live.num_rows, "numAddedFiles": len(files)}
         columns = json.dumps(list(how.zorder_by), ensure_ascii=False)
@@ -417,12 +439,19 @@ class DeltaTarget(
 
     @errors_name_table
     def mode_of(self, statement: RowLevelCommand) -> RowLevelOperationMode:
-        """Return the option `row-change-mode`, else merge-on-read if the table allows deletion vectors."""
+        """Return the row-level operation mode: the write option `row-change-mode`, else the table's default.
+
+        That is merge-on-read if the table allows deletion vectors, else copy-on-write. Raises `UnsupportedFeature` if
+        the option is merge-on-read and the table does not allow it.
+        """
         return mode_of(self.options.row_change_mode, self.version.protocol, self.writes.metadata, self.name)
 
     @errors_name_table
     def delete_writer(self, write_id: str) -> VectorWriter:
-        """Return a writer of deletion vectors; raises `UnsupportedFeature` for a table that does not allow them."""
+        """Return a writer of deletion vectors, whose file names derive from `write_id`.
+
+        Raises `UnsupportedFeature` for a table that does not allow them.
+        """
         check_vectors(self.version.protocol, self.writes.metadata, self.name)
         properties = self.writes.metadata.properties
         prefix_length = properties.prefix_length if properties.random_prefixes else 0
@@ -533,7 +562,7 @@ class DeltaTarget(
         return self.base_state, *self._rules_of_rows
 
     def check_rules(self, before: tuple[int, Protocol, Metadata]) -> None:
-        """Raise `CommitConflict` if the metadata or the protocol changed since the version `before`.
+        """Raise `CommitConflict` if the metadata or the protocol changed since `before`, an earlier value of `rules`.
 
         Delta treats any such change as a conflict with files that were written before it.
         """
@@ -582,7 +611,10 @@ class DeltaTarget(
 
     @errors_name_table
     def file_rules(self) -> FileRules:
-        """Return the rules for orphan files: the table's folder and the retention of removed files, at least a day."""
+        """Return the rules for orphan files: the table's folder and the retention of removed files, at least a day.
+
+        Raises `UnsupportedFeature` for a table whose files lakescan may not find completely.
+        """
         version, schema = self.version, self.scan.snapshot.schema
         check_vacuum(version.protocol, self.name)
         retention = version.metadata.properties.removed_file_retention
@@ -626,7 +658,10 @@ def _write(
     changes: Sequence[WrittenFile] = (),
     is_blind_append: bool = False,
 ) -> Operation:
-    """Return the operation of a write, as Delta on Spark records it."""
+    """Return the operation of a write, as Delta on Spark records it.
+
+    `mode` is its save mode, `removed` the number of files that it removes, and `changes` are its change data files.
+    """
     parameters = {"mode": mode, "partitionBy": json.dumps(list(writes.metadata.partition_columns))}
     metrics = {
         "numFiles": len(files),

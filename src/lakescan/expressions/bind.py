@@ -57,7 +57,7 @@ _WIDE = Context(prec=40)
 
 
 class _Inexact(Exception):
-    """Raised for a literal that the type cannot represent exactly.
+    """Raised for a literal that the column's type cannot represent exactly. Comparisons are rewritten with its values.
 
     - `below`: the greatest smaller value of the type, if it exists.
     - `above`: the least greater value instead, where the value below has no short form.
@@ -74,8 +74,9 @@ class _Inexact(Exception):
 def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = False, zone: tzinfo = UTC) -> Predicate:
     """Bind a predicate to a schema: set the field ids of its leaves and convert its literals to the columns' types.
 
-    `zone` is the time zone of timestamps without an offset. Raises `NoSuchColumn`, `InvalidFilter` if a literal cannot
-    be compared with its column, and `UnsupportedFeature` for an SQL condition that only Spark can evaluate.
+    An unknown constant becomes false, and a test that no value of the column satisfies becomes false. `zone` is the
+    time zone of timestamps without an offset. Raises `NoSuchColumn`, `InvalidFilter` if a literal cannot be compared
+    with its column, and `UnsupportedFeature` for an SQL condition that only Spark can evaluate.
     """
     match predicate:
         case Constant(value):
@@ -146,7 +147,7 @@ def _bind_condition(condition: SqlCondition, schema: Schema, case_sensitive: boo
 
 
 def can_bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = False, zone: tzinfo = UTC) -> bool:
-    """Return whether a predicate can be bound to a schema."""
+    """Return whether `bind` succeeds, with the same arguments; False for any lakescan error that it raises."""
     try:
         bind(predicate, schema, case_sensitive=case_sensitive, zone=zone)
     except LakescanError:
@@ -155,7 +156,7 @@ def can_bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = Fal
 
 
 def _check_reachable(schema: Schema, field: t.Field) -> None:
-    """Raise `InvalidFilter` for a field inside a list or map, which has no single value per row."""
+    """Raise `InvalidFilter` if `field` is inside a list or map, because it then has no single value per row."""
     within: tuple[t.Field, ...] = (schema.top_level_of[field.id],)
     while within:
         inside = next(f for f in within if field in t.walk((f,)))
@@ -226,9 +227,10 @@ def _bind_in(leaf: In, field: t.Field, zone: tzinfo) -> Predicate:
 
 
 def _unify_values(leaf: In, field: t.Field) -> Sequence[Any]:
-    """Return the values of a list converted to one type, as Spark does; raises `InvalidFilter`.
+    """Return the values of an IN list, converted to one type if Spark does so.
 
-    Spark finds the common type from the left, beginning with the column's type.
+    Spark finds the common type from the left, beginning with the column's type. Raises `InvalidFilter` for a text that
+    is not a value of that type, and for a mixture of numbers and texts that Spark compares in another way.
     """
     kinds = {type(value) for value in leaf.values}
     if len(kinds) == 1:
@@ -261,7 +263,11 @@ def _parse_timestamp(text: str, kind: t.Type, leaf: In) -> Any:
 
 
 def _double(value: Any, field: t.Field, column: str) -> float | None:
-    """Return the literal as a double if Spark compares it with this column of exact numbers as doubles, else None."""
+    """Return the literal `value` as a double if Spark compares the column as doubles with it; None for other literals.
+
+    That is so for a float literal and an integer or decimal column, and for text and a decimal column. Raises
+    `InvalidFilter`, with the column's name `column`, for text that is not a number.
+    """
     is_decimal = isinstance(field.type, t.Decimal)
     if isinstance(value, str) and is_decimal:
         try:
@@ -274,7 +280,10 @@ def _double(value: Any, field: t.Field, column: str) -> float | None:
 
 
 def _compare_doubles(leaf: Comparison, field: t.Field, value: float) -> Predicate:
-    """Translate a comparison of exact numbers with a double, done as doubles, to bounds in the column's own type."""
+    """Return a predicate with bounds in the column's type that is equivalent to comparing the column with a double.
+
+    `leaf` is the comparison, on an integer or decimal column that Spark converts to double. `value` is its literal.
+    """
     scale = field.type.scale if isinstance(field.type, t.Decimal) else 0
     low, high = _LONG
     if isinstance(field.type, t.Decimal):
@@ -321,7 +330,10 @@ def _compare_doubles(leaf: Comparison, field: t.Field, value: float) -> Predicat
 
 
 def _binary_search(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """Return the least number from `low` to `high` that satisfies a monotonic condition, or `high + 1`."""
+    """Return the least number from `low` to `high` that satisfies `holds`, or `high + 1` if no number does.
+
+    Every greater number must satisfy `holds`, too.
+    """
     high += 1
     while low < high:
         middle = (low + high) // 2
@@ -330,7 +342,11 @@ def _binary_search(low: int, high: int, holds: Callable[[int], bool]) -> int:
 
 
 def _bulk_scalars(values: Sequence[Any], field: t.Field) -> list[pa.Scalar] | None:
-    """Convert a long list at once: integers for an integer column, texts for a string column; None for other lists."""
+    """Convert the literals of an IN list to Arrow scalars together, which is fast for long lists.
+
+    Works for integers and an integer column, or texts and a string column that is not CHAR(n). Returns None for other
+    lists, and for integers beyond 64 bits: the caller then converts each literal.
+    """
     kinds = {type(value) for value in values}
     try:
         if kinds == {int} and field.type in t.INTEGRAL:
@@ -343,7 +359,10 @@ def _bulk_scalars(values: Sequence[Any], field: t.Field) -> list[pa.Scalar] | No
 
 
 def exact_value(value: Any, kind: t.Type) -> Any:
-    """Convert a literal to a value of a type; raises `ValueError` if it is invalid or would be rounded."""
+    """Convert a literal to a Python value of a column type; raises `ValueError` if it is invalid or would be rounded.
+
+    Text is parsed. Timestamps without an offset are in UTC.
+    """
     try:
         if isinstance(value, str) and (isinstance(kind, t.Decimal) or kind in t.INTEGRAL):
             value = PyDecimal(value.strip())
@@ -376,7 +395,10 @@ def _comparison_error(value: Any, field: t.Field, column: str, error: Exception)
 
 
 def _pad_char(text: str, size: int) -> str:
-    """Return the CHAR(n) value that equals a text in comparisons, which pad the shorter operand; raises `_Inexact`."""
+    """Return the CHAR(n) value with n = `size` that equals a text when the shorter one is padded with spaces.
+
+    Raises `_Inexact` if no value is equal, because the text is longer.
+    """
     value, rest = text[:size].ljust(size), text[size:].rstrip(" ")
     if not rest:
         return value
@@ -434,9 +456,10 @@ def _parse_text(text: str, kind: t.Type, zone: tzinfo) -> pa.Scalar:
 
 
 def _uuid_like(text: str) -> pa.Scalar:
-    """Parse the canonical text of a UUID.
+    """Return the UUID with this text as 16 bytes in an Arrow scalar.
 
-    UUIDs are compared as text, as in Spark; raises `_Inexact` for other texts.
+    UUIDs are compared as text, as in Spark. For any other text than the canonical form of a UUID, raises `_Inexact`
+    with the UUID whose text is the greatest smaller one.
     """
 
     def scalar(number: int) -> pa.Scalar:
@@ -475,9 +498,9 @@ def _integral(value: Any) -> pa.Scalar:
 
 
 def _decimal(value: Any, kind: t.Decimal) -> pa.Scalar:
-    """Convert to the column's own decimal type.
+    """Convert a literal to the column's decimal type; raises `_Inexact` if it would be rounded or does not fit.
 
-    Arrow and Spark would widen both sides, and fail beyond 38 digits.
+    Arrow and Spark would widen both sides of a comparison instead, and fail beyond 38 digits.
     """
     number = _number(value)
     if number.is_nan():
@@ -506,7 +529,10 @@ def _date(value: Any, zone: tzinfo) -> pa.Scalar:
 
 
 def _day_of(instant: Instant, zone: tzinfo) -> tuple[int, bool]:
-    """Return the last day that begins at or before a time, and whether it begins before it."""
+    """Return the last day (days since 1970) that begins at or before a time, and whether it begins before the time.
+
+    Days begin by the clocks of the time zone `zone`. A time without an offset is wall-clock time there.
+    """
     if instant.offset is None:
         day, rest = divmod(instant.wall, NANOSECONDS_A_DAY)
         return day, rest > 0

@@ -40,10 +40,11 @@ KERNELS = {
 
 
 def evaluate(predicate: Predicate, columns: Columns, rows: int, *, among: pa.Array | None = None) -> pa.Array:
-    """Evaluate a bound predicate into a boolean array of `rows` values.
+    """Evaluate a bound predicate into a boolean array of `rows` values; null where SQL's result is null.
 
     `columns` returns the array of a field by its id. SQL conditions are evaluated only on the rows in the mask `among`
-    (by default on all rows). The result is undefined on other rows. Raises the errors of `ScalarExpression.evaluate`.
+    (by default on all rows), and the result is undefined on other rows. Raises the errors of
+    `ScalarExpression.evaluate`.
     """
     return (
         _evaluate_lazily(predicate, columns, rows, among)
@@ -53,7 +54,7 @@ def evaluate(predicate: Predicate, columns: Columns, rows: int, *, among: pa.Arr
 
 
 def _evaluate_kernels(predicate: Predicate, columns: Columns, rows: int) -> pa.Array:
-    """Evaluate a predicate without SQL conditions."""
+    """Evaluate a bound predicate without SQL conditions by Arrow's compute functions; see `evaluate`."""
     match predicate:
         case Constant(value):
             return pa.repeat(pa.scalar(value), rows)
@@ -82,7 +83,11 @@ def _evaluate_kernels(predicate: Predicate, columns: Columns, rows: int) -> pa.A
 
 
 def _evaluate_lazily(predicate: Predicate, columns: Columns, rows: int, among: pa.Array | None) -> pa.Array:
-    """Evaluate SQL conditions last, and only on rows that the other operands do not decide: elsewhere they may fail."""
+    """Evaluate a predicate with SQL conditions, on which other operands of AND and OR are evaluated first.
+
+    An SQL condition is evaluated only on rows that the other operands do not decide, because it may fail elsewhere.
+    `among` is the mask of the rows to evaluate; None for all.
+    """
     if isinstance(predicate, SqlCondition):
         return _evaluate_sql(predicate, columns, rows, among)
     assert isinstance(predicate, And | Or)
@@ -116,7 +121,10 @@ def matching_rows(predicate: Predicate, columns: Columns, rows: int, *, among: p
 
 
 def compare(column: pa.Array, op: str, value: pa.Scalar) -> pa.Array:
-    """Evaluate `column op value`. NaN equals NaN and is greater than all other values. The result is null for nulls."""
+    """Evaluate `column op value` into a boolean array, null for nulls; `op` is one of < <= > >= = !=.
+
+    NaN equals NaN and is greater than all other values.
+    """
     if pa.types.is_floating(column.type):
         return _compare_floating(column, op, value)
     if pa.types.is_fixed_size_binary(column.type):
@@ -125,7 +133,10 @@ def compare(column: pa.Array, op: str, value: pa.Scalar) -> pa.Array:
 
 
 def storage(column: pa.Array) -> pa.Array:
-    """Return the storage array of an extension type (uuid), because Arrow's kernels do not take extension types."""
+    """Return the storage array of an array with an extension type (UUID), and other arrays unchanged.
+
+    Arrow's compute functions do not take extension types.
+    """
     return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 
@@ -145,9 +156,9 @@ def _compare_floating(column: pa.Array, op: str, value: pa.Scalar) -> pa.Array:
 
 
 def _is_in(column: pa.Array, values: tuple[pa.Scalar, ...]) -> pa.Array:
-    """Evaluate `in`; null where the column is null.
+    """Evaluate `column in (values)` into a boolean array, null where the column is null.
 
-    Floats are compared one by one, because a hash set separates 0.0 and -0.0.
+    Floats are compared one by one, because Arrow's hash set distinguishes 0.0 and -0.0.
     """
     if pa.types.is_floating(column.type):
         return reduce(pc.or_kleene, (compare(column, "=", v) for v in values))
@@ -164,9 +175,9 @@ def _is_in(column: pa.Array, values: tuple[pa.Scalar, ...]) -> pa.Array:
 
 
 def column_getter(batch: pa.RecordBatch | pa.Table, schema: Schema) -> Columns:
-    """Return a function from field id to values, for a batch with the schema's columns in order.
+    """Return a function that returns the array of a field by its id, from a batch with the schema's columns in order.
 
-    Fields may be members of structs.
+    The field may be a member of structs, at any depth; it is then null where a struct is null.
     """
     positions = {field.id: i for i, field in enumerate(schema.fields)}
 

@@ -43,7 +43,7 @@ from lakescan.expressions.text_casts import offset_of_wall, wall_of_text
 
 
 def _time(text: str) -> datetime | pa.Scalar:
-    """Parse a timestamp. A timestamp with nanoseconds (from pandas) becomes an Arrow scalar."""
+    """Parse a timestamp in ISO 8601. One with nanoseconds, which a pandas timestamp had, becomes an Arrow scalar."""
     if len(re.split("[-+]", text.partition(".")[2])[0]) <= 6:
         return datetime.fromisoformat(text)
     wall = wall_of_text(text)
@@ -63,7 +63,7 @@ def _instant_text(value: Instant) -> str:
 
 
 def _far(text: str) -> pa.Scalar:
-    """Parse a count of units since 1970 into an Arrow scalar: numpy cannot hold the smallest 64-bit count (NaT)."""
+    """Parse a number of units since 1970, and the unit, into an Arrow timestamp; NumPy reads the least as NaT."""
     count, unit, *zone = text.split(" ")
     kind = pa.date32() if unit == "D" else pa.timestamp(unit, *zone)
     return pa.scalar(int(count), pa.int32() if unit == "D" else pa.int64()).cast(kind)
@@ -105,7 +105,7 @@ def to_json(predicate: Predicate) -> str:
 
 
 def from_json(text: str) -> Predicate:
-    """Decode a predicate from JSON text; raises `InvalidFilter`."""
+    """Decode a predicate from JSON text, also as Iceberg's REST catalogs write it; raises `InvalidFilter`."""
     try:
         return _decode(json.loads(text))
     except (json.JSONDecodeError, KeyError, TypeError, ValueError, RecursionError) as error:
@@ -113,13 +113,13 @@ def from_json(text: str) -> Predicate:
 
 
 class PredicateEncoder:
-    """Encodes predicates as values that JSON can represent. Subclasses change how constants and literals are encoded.
+    """Encodes predicates as dictionaries, lists and values that JSON can represent; `from_json` decodes them.
 
-    Every encoded literal can be decoded again.
+    Subclasses override methods to encode constants, literals or kinds of tests for another reader.
     """
 
     def encode(self, predicate: Predicate) -> Any:
-        """Encode a predicate as nested dictionaries."""
+        """Encode a predicate as nested dictionaries; raises `TypeError` for an unknown kind of predicate."""
         match predicate:
             case Constant(value):
                 return self.constant(value)
@@ -147,30 +147,30 @@ class PredicateEncoder:
         raise TypeError(f"cannot encode {predicate!r}")
 
     def constant(self, value: bool | None) -> Any:
-        """Encode a constant: True, False, or None for SQL's unknown."""
+        """Encode a constant predicate: True, False, or None for SQL's unknown. Here, it is the value itself."""
         return value
 
     def literal(self, value: Any) -> Any:
-        """Encode the literal of a comparison."""
+        """Encode the literal of a comparison: as itself, or tagged with its type if JSON has no such value."""
         return _encode_value(value)
 
     def values(self, predicate: In) -> list[Any]:
-        """Encode the literals of an `in` list, with None for null."""
+        """Encode the literals of an `in` list, followed by None if the list has null."""
         return [self.literal(value) for value in predicate.values] + [None] * predicate.has_null
 
     def like(self, predicate: Like) -> Any:
-        """Encode a LIKE test."""
+        """Encode a LIKE test; a pattern that is literal text followed by % becomes `starts-with`."""
         kind, value = ("ilike" if predicate.ignore_case else "like"), predicate.pattern
         if predicate.is_prefix_match:
             kind, value = "starts-with", predicate.prefix
         return {"type": f"not-{kind}" if predicate.negate else kind, "term": predicate.column, "value": value}
 
     def columns(self, predicate: ColumnComparison) -> Any:
-        """Encode a comparison of two columns."""
+        """Encode a comparison of two columns, with the second one under the key `other`."""
         return {"type": _OPS[predicate.op], "term": predicate.column, "other": predicate.other}
 
     def sql(self, predicate: SqlCondition) -> Any:
-        """Encode an SQL condition."""
+        """Encode an SQL condition as its text and the value of `current_timestamp()`."""
         return {"type": "sql", "value": predicate.text, "now": predicate.now.isoformat()}
 
 

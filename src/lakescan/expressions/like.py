@@ -18,7 +18,7 @@ from lakescan.errors import InvalidFilter
 
 @dataclass(frozen=True)
 class PatternPart:
-    """A part of a pattern: literal text, or a wildcard (% or _)."""
+    """A part of a pattern: literal text without escapes, or one of the wildcards % and _."""
 
     text: str
     is_wildcard: bool = False
@@ -28,7 +28,10 @@ ANY, ONE = PatternPart("%", is_wildcard=True), PatternPart("_", is_wildcard=True
 
 
 def split_pattern(pattern: str, escape: str = "\\") -> tuple[PatternPart, ...]:
-    """Split a pattern into wildcards and maximal literals; raises `InvalidFilter` if it ends with the escape."""
+    """Split a pattern into wildcards and literal texts, each as long as possible; % after % is dropped.
+
+    `escape` is the escape character. Raises `InvalidFilter` if the pattern ends with it.
+    """
     pieces: list[PatternPart] = []
     for part in _characters(pattern, escape):
         if not part.is_wildcard and pieces and not pieces[-1].is_wildcard:
@@ -50,17 +53,21 @@ def _characters(pattern: str, escape: str) -> Iterator[PatternPart]:
 
 
 def join_pattern(pieces: tuple[PatternPart, ...]) -> str:
-    """Join parts into a pattern, with a backslash only before literal wildcards and literal backslashes."""
+    """Join the parts of `split_pattern` into a pattern, with a backslash before literal %, _ and backslashes only."""
     return "".join(part.text if part.is_wildcard else escape_pattern(part.text) for part in pieces)
 
 
 def escape_pattern(text: str) -> str:
-    """Escape text to a pattern that matches exactly this text."""
+    """Return the LIKE pattern, with backslashes as escapes, that matches only this text."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def matches(column: pa.Array, pattern: str, *, ignore_case: bool = False) -> pa.Array:
-    """Return a mask of matching strings, null for nulls; `ignore_case` compares both sides in lower case."""
+    """Return a boolean array: whether each string matches a LIKE pattern, null for nulls.
+
+    `ignore_case` compares strings and pattern in lower case, as ILIKE does. Raises `InvalidFilter` for an escape at the
+    end.
+    """
     pieces = split_pattern(pattern)
     if ignore_case:
         column = pc.utf8_lower(column)

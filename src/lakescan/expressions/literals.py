@@ -39,14 +39,14 @@ class Instant:
 
     @property
     def utc(self) -> int:
-        """Nanoseconds since 1970 UTC. A wall-clock time without an offset counts as UTC."""
+        """Nanoseconds since 1970 in UTC. A wall-clock time without an offset is taken as UTC."""
         return self.wall - (self.offset or 0)
 
 
 def instant_of(value: Any) -> Instant:
-    """Convert a literal (`datetime`, `date`, an Arrow scalar, or a pandas or numpy timestamp) to an `Instant`.
+    """Convert a literal (`datetime`, `date`, an Arrow scalar, or a pandas or NumPy timestamp) to an `Instant`.
 
-    Raises `TypeError` for other values.
+    Raises `TypeError` for other values, NaT, and units finer than nanoseconds.
     """
     if isinstance(value, Instant):
         return value
@@ -68,14 +68,17 @@ def instant_of(value: Any) -> Instant:
 
 
 def _unit_of(kind: pa.DataType) -> str:
-    """Return numpy's name for the unit of a temporal type; empty for other types."""
+    """Return NumPy's name for the unit of an Arrow timestamp or date type (`us`, `D`); empty for other types."""
     if pa.types.is_timestamp(kind):
         return str(kind.unit)
     return "D" if pa.types.is_date32(kind) else ""
 
 
 def is_far(text: str) -> bool:
-    """Return whether a text begins with a date that Python cannot parse: a year with a sign or over four digits."""
+    """Return whether a text begins with a date whose year has a sign or more than four digits.
+
+    Python cannot parse such dates.
+    """
     return _FAR_YEAR.match(text) is not None
 
 
@@ -108,7 +111,7 @@ def plain_value(value: pa.Scalar) -> Any:
 
 
 def text_of(value: pa.Scalar) -> str:
-    """Format a date or timestamp for Spark's casts, which need a sign before years with more than four digits."""
+    """Format an Arrow date or timestamp as text that Spark can cast: years with more than four digits have a sign."""
     text = str(value.cast(pa.string()).as_py())
     return f"+{text}" if is_far(text) and text[0] != "-" else text
 
@@ -128,10 +131,10 @@ class UnknownCast(ValueError):
 
 
 def cast_constant(value: Any, target: str, parameters: tuple[int, ...] = ()) -> Any:
-    """Cast a constant to an SQL type, given by its name in capitals; null stays null.
+    """Cast a Python value to an SQL type, given by its name in capitals; null stays null.
 
-    Raises `ValueError` for a value that the type cannot represent exactly, and `UnknownCast` for types that are not
-    supported here.
+    `parameters` are the type's, such as precision and scale. Raises `ValueError` for a value that the type cannot
+    represent exactly, and its subclass `UnknownCast` for a cast that lakescan does not evaluate.
     """
     if value is None:
         return None
@@ -155,7 +158,10 @@ def cast_constant(value: Any, target: str, parameters: tuple[int, ...] = ()) -> 
 
 
 def _date(text: str) -> date | np.datetime64:
-    """Parse a date. A date outside Python's range becomes `numpy.datetime64`."""
+    """Parse a date. A date outside Python's range becomes `numpy.datetime64`.
+
+    Raises `ValueError` for other text, and `UnknownCast` for words such as `today`, which depend on the time zone.
+    """
     if text.strip(" ").lower().startswith(_MOVING):
         raise UnknownCast("it depends on the time zone")
     days = int(value_of_text(text, t.DATE))
@@ -164,7 +170,11 @@ def _date(text: str) -> date | np.datetime64:
 
 
 def _timestamp(text: str, *, has_zone: bool) -> datetime | Instant:
-    """Parse a timestamp. A timestamp outside Python's range or precision becomes an `Instant`."""
+    """Parse a timestamp; one outside Python's range or precision becomes an `Instant`.
+
+    Without `has_zone`, a time zone in the text is ignored. Raises `ValueError` for other text, and `UnknownCast` for
+    words such as `now`, which depend on the time zone.
+    """
     if text.strip(" ").lower().startswith((*_MOVING, "epoch")):
         raise UnknownCast("the time depends on the time zone")
     wall = wall_of_text(text)

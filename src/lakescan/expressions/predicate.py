@@ -51,7 +51,10 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Constant(Predicate):
-    """True, false, or None for SQL's unknown (`a = null`). Neither unknown nor its negation keeps a row."""
+    """A predicate that is true, false, or SQL's unknown (None, as for `a = null`) for every row.
+
+    Neither unknown nor its negation keeps a row.
+    """
 
     value: bool | None
 
@@ -86,7 +89,11 @@ class Or(Predicate):
 
 @dataclass(frozen=True)
 class ColumnTest(Predicate):
-    """A test of one column. `column` is its dotted path (`Schema.field`), and binding sets `field_id`."""
+    """A test of one column against literals.
+
+    - `column`: the column's dotted path (see `Schema.field`).
+    - `field_id`: the column's field id; None until binding sets it.
+    """
 
     column: str
     field_id: int | None = None
@@ -100,7 +107,7 @@ class ColumnTest(Predicate):
 
 
 class ExactText(str):
-    """A text that is compared including the padding of CHAR(n), as Spark compares the bounds of BETWEEN."""
+    """A text literal that is compared with CHAR(n) values including their padding, as Spark does in BETWEEN."""
 
     __slots__ = ()
 
@@ -173,7 +180,10 @@ class Like(ColumnTest):
 
     @property
     def prefix(self) -> str:
-        """The literal prefix of all matches; empty if the pattern begins with a wildcard or case is ignored."""
+        """The literal text before the first wildcard, which all matches begin with.
+
+        It is empty if the pattern begins with a wildcard or case is ignored.
+        """
         pieces = () if self.ignore_case else split_pattern(self.pattern)
         return pieces[0].text if pieces and not pieces[0].is_wildcard else ""
 
@@ -190,7 +200,8 @@ class Like(ColumnTest):
 class ColumnComparison(Predicate):
     """`column op other` for two columns, which are both integers or have the same decimal, date or timestamp type.
 
-    Binding sets their field ids.
+    - `op`: one of < <= > >= = !=.
+    - `ids`: the field ids of both columns; None until binding sets them.
     """
 
     column: str
@@ -237,7 +248,7 @@ class SqlCondition(Predicate):
 
 
 def starts_with(column: str, prefix: str, *, negate: bool = False) -> Like:
-    """Return `column like 'prefix%'`, with the prefix taken literally."""
+    """Return `column like 'prefix%'`, or `not like` with `negate`; wildcards in the prefix are escaped."""
     return Like(column, pattern=escape_pattern(prefix) + "%", negate=negate)
 
 
@@ -246,17 +257,17 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
 def mirror_operator(op: str) -> str:
-    """Return the operator that has the same meaning with exchanged operands."""
+    """Return the operator for exchanged operands: < for >, <= for >=, and = and != for themselves."""
     return _MIRRORED[op]
 
 
 def opposite_operator(op: str) -> str:
-    """Return the operator that is true where `op` is false."""
+    """Return the operator that is true where `op` is false: >= for <, != for =, and so on."""
     return _OPPOSITE[op]
 
 
 def negation(predicate: Predicate) -> Predicate:
-    """Return `not predicate` with the negation pushed down to the leaves, equivalent under three-valued logic."""
+    """Return `not predicate`, with the negation moved into the leaves. It is null where the predicate is null."""
     match predicate:
         case Constant(value):
             return Constant(None if value is None else not value)
@@ -276,21 +287,30 @@ def negation(predicate: Predicate) -> Predicate:
 
 
 def conjunction(parts: list[Predicate]) -> Predicate:
-    """Combine predicates with `and`, dropping those that are `TRUE`; returns `TRUE` for an empty list."""
+    """Combine predicates with `and`, without those that are `TRUE`.
+
+    Returns `FALSE` if one of them is `FALSE`, and `TRUE` for an empty list.
+    """
     if FALSE in parts:
         return FALSE
     return _join_tree([part for part in parts if part != TRUE], And, TRUE)
 
 
 def disjunction(parts: list[Predicate]) -> Predicate:
-    """Combine predicates with `or`, dropping those that are `FALSE`; returns `FALSE` for an empty list."""
+    """Combine predicates with `or`, without those that are `FALSE`.
+
+    Returns `TRUE` if one of them is `TRUE`, and `FALSE` for an empty list.
+    """
     if TRUE in parts:
         return TRUE
     return _join_tree([part for part in parts if part != FALSE], Or, FALSE)
 
 
 def operands(predicate: And | Or) -> list[Predicate]:
-    """Return the operands of a chain of `and` or of `or`, in order. Not recursive, because chains may be long."""
+    """Return the operands of a chain of `and` (or of `or`) as a flat list, in order.
+
+    It is not recursive, because chains may be long.
+    """
     result: list[Predicate] = []
     pending: list[Predicate] = [predicate]
     while pending:
@@ -303,7 +323,10 @@ def operands(predicate: And | Or) -> list[Predicate]:
 
 
 def _join_tree(parts: list[Predicate], kind: type[And] | type[Or], none: Predicate) -> Predicate:
-    """Build a left-deep tree, or a balanced one for many parts, so that recursion over it is not too deep."""
+    """Join predicates by `kind` into a tree; return `none` for an empty list.
+
+    The tree of few predicates leans to the left. That of many is balanced, so that recursion over it is not too deep.
+    """
     if len(parts) > _LONG_CHAIN:
         half = len(parts) // 2
         return kind(_join_tree(parts[:half], kind, none), _join_tree(parts[half:], kind, none))
@@ -318,7 +341,11 @@ def conjuncts(predicate: Predicate) -> list[Predicate]:
 
 
 def leaves(predicate: Predicate) -> Iterator[ColumnTest]:
-    """Yield every column test in the tree, including tests implied by its SQL conditions and column comparisons."""
+    """Yield every column test in the tree.
+
+    For an SQL condition, yield the tests in its `implied` predicate. For a comparison of columns, yield that each is
+    not null.
+    """
     if isinstance(predicate, And | Or):
         yield from leaves(predicate.left)
         yield from leaves(predicate.right)
@@ -343,9 +370,9 @@ def has_sql(predicate: Predicate) -> bool:
 def replace_sql(
     predicate: Predicate, implied: Callable[[SqlCondition], Predicate] = lambda each: each.implied
 ) -> Predicate:
-    """Replace SQL conditions by predicates that they imply (by default `each.implied`).
+    """Replace each SQL condition by the predicate that `implied` returns for it, by default its own `implied`.
 
-    Every row that satisfies the predicate also satisfies the result.
+    If every row that satisfies a condition also satisfies its replacement, the same holds for the whole predicate.
     """
     match predicate:
         case And() | Or() if has_sql(predicate):
@@ -357,7 +384,7 @@ def replace_sql(
 
 
 def predicate_fields(predicate: Predicate) -> set[int]:
-    """Return the ids of the fields that a bound predicate reads."""
+    """Return the ids of the fields that a bound predicate reads; raises `ValueError` if it is not bound."""
     match predicate:
         case And(left, right) | Or(left, right):
             return predicate_fields(left) | predicate_fields(right)

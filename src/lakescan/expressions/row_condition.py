@@ -21,7 +21,11 @@ _TIMES = (t.Timestamp(zoned=True), t.Timestamp(zoned=False))
 
 @dataclass(frozen=True)
 class RowCondition:
-    """A condition over the columns of a schema. Pickled for workers."""
+    """A bound condition over the columns of a schema. Pickled for workers.
+
+    - `text`: its SQL text, for messages.
+    - `_test`: the condition as a predicate, or else as an expression that DuckDB evaluates.
+    """
 
     text: str
     schema: Schema = field(repr=False)
@@ -29,7 +33,11 @@ class RowCondition:
 
     @staticmethod
     def parse(text: str, schema: Schema) -> RowCondition:
-        """Parse and bind a condition; raises `InvalidFilter`, `NoSuchColumn` and `UnsupportedFeature`."""
+        """Parse and bind a condition in Spark SQL.
+
+        Raises `InvalidFilter` for text that does not parse, `NoSuchColumn`, and `UnsupportedFeature` for a condition
+        that only Spark can evaluate or that is not boolean.
+        """
         try:
             predicate = parse_column_tests(text)
             condition = RowCondition.bind_predicate(predicate, schema, text)
@@ -44,7 +52,10 @@ class RowCondition:
 
     @staticmethod
     def bind_predicate(predicate: Predicate, schema: Schema, text: str | None = None) -> RowCondition:
-        """Bind a filter predicate; raises `InvalidFilter` and `NoSuchColumn`."""
+        """Bind a predicate; `text` is its text for messages, by default its own.
+
+        Raises the errors of `bind`: `InvalidFilter`, `NoSuchColumn` and `UnsupportedFeature`.
+        """
         bound = bind(predicate, schema, case_sensitive=False)
         return RowCondition(str(predicate) if text is None else text, schema, bound)
 
@@ -57,11 +68,17 @@ class RowCondition:
 
     @property
     def ignores_padding(self) -> bool:
-        """Whether the condition takes CHAR values with their stored padding, and ignores the padding (see `bind`)."""
+        """Whether `holds` takes CHAR(n) values padded with spaces, and ignores the padding.
+
+        That is so for predicates. Expressions take CHAR values before padding.
+        """
         return not isinstance(self._test, ScalarExpression)
 
     def holds(self, rows: pa.RecordBatch) -> pa.Array:
-        """Return a mask of the rows that satisfy the condition, False where it is null; raises like `evaluate`."""
+        """Return a boolean array: whether each row satisfies the condition, False where it is null.
+
+        Raises the errors of `ScalarExpression.evaluate`.
+        """
         if isinstance(self._test, ScalarExpression):
             return self._test.evaluate(rows).fill_null(False)
         return matching_rows(self._test, column_getter(rows, self.schema), rows.num_rows)

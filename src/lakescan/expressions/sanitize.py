@@ -61,7 +61,11 @@ def sanitize_literal(value: Any, now: datetime | None = None) -> str:
 
 
 def sanitize_list(values: list[Any], now: datetime | None = None) -> list[str]:
-    """Return the sanitized forms of the literals of a list; a long list is abbreviated to its distinct forms."""
+    """Return the sanitized forms of the literals of a list.
+
+    Of a list with at least 10 literals, only the first 10 distinct forms are returned, and a text with the number of
+    others.
+    """
     shown = [sanitize_literal(each, now) for each in values]
     if len(shown) < _ABBREVIATED:
         return shown

@@ -43,8 +43,9 @@ class NotColumnTests(InvalidFilter):
 def parse_filter(text: str) -> Predicate:
     """Parse SQL text such as `ts >= '2026-01-01' and year(born) % 4 = 0` into a predicate.
 
-    Raises `InvalidFilter` for text that does not parse, or that contains a subquery, an aggregate, a window function or
-    a nondeterministic function.
+    Raises `InvalidFilter` for text that does not parse or is nested too deeply, or that contains a subquery, an
+    aggregate, a window function or a nondeterministic function. Columns and functions are not looked up; binding does
+    that.
     """
     try:
         return _parse_operands(text)
@@ -53,7 +54,10 @@ def parse_filter(text: str) -> Predicate:
 
 
 def _parse_operands(text: str, *, negate: bool = False) -> Predicate:
-    """Parse a condition or, with `negate`, its negation."""
+    """Parse a condition or, with `negate`, its negation, as `parse_filter` does; too deep nesting is `RecursionError`.
+
+    A text that is not only column tests is split at AND, OR and NOT, and each operand is parsed by itself.
+    """
     try:
         tests = parse_column_tests(text)
         return negation(tests) if negate else tests
@@ -70,8 +74,8 @@ def _parse_operands(text: str, *, negate: bool = False) -> Predicate:
 def parse_column_tests(text: str) -> Predicate:
     """Parse SQL text such as `ts >= '2026-01-01' and country in ('FR', 'DE')` into a predicate.
 
-    Raises `NotColumnTests` for conditions other than tests of single columns against literals, and `InvalidFilter` for
-    text that does not parse.
+    Raises `NotColumnTests` for conditions other than tests of single columns against literals, `InvalidFilter` for text
+    that does not parse or is nested too deeply, and `MissingDependency` without sqlglot.
     """
     try:
         import sqlglot
@@ -90,7 +94,10 @@ def parse_column_tests(text: str) -> Predicate:
 
 
 def _syntax_problem(error: Any, text: str) -> str:
-    """Describe a syntax error by its place in the text, because sqlglot's message names internal classes."""
+    """Describe where sqlglot found a syntax error in a filter's text.
+
+    Its own message names internal classes; it is returned only if it has no position.
+    """
     if not text.strip():
         return "it is empty"
     found = (getattr(error, "errors", None) or [{}])[0]
@@ -133,14 +140,20 @@ def _predicate(node: Any, text: str) -> Predicate:
 
 
 def _check_meaning(node: Any, text: str) -> None:
-    """Raise `InvalidFilter` for a node with unknown arguments, which could change its meaning."""
+    """Raise `NotColumnTests` for a sqlglot node with arguments that are not known here.
+
+    New versions of sqlglot add arguments that change a node's meaning. `text` is the whole filter, for the message.
+    """
     arguments = {name for name, value in node.args.items() if value not in (None, False, [])}
     if arguments - _OPERANDS - _KNOWN_ARGUMENTS.get(type(node).__name__, set()):
         raise _not_column_test(node, text)
 
 
 def _translate_node(node: Any, text: str) -> Predicate:
-    """Translate a node, ignoring its argument `negate`."""
+    """Translate a sqlglot node to a predicate, ignoring its argument `negate`, which the caller handles.
+
+    `text` is the whole filter, for messages. Raises `NotColumnTests` for other conditions.
+    """
     from sqlglot import exp
 
     match node:
@@ -182,7 +195,10 @@ def _translate_node(node: Any, text: str) -> Predicate:
 
 
 def _operands(node: Any, text: str) -> list[Any]:
-    """Return the operands of a chain of `and` or of `or`, in order. Not recursive, because chains may be long."""
+    """Return the operands of a chain of `and` (or of `or`) nodes as a flat list, in order; see `_check_meaning`.
+
+    It is not recursive, because chains may be long.
+    """
     result, pending = [], [node]
     while pending:
         each = pending.pop()
@@ -195,7 +211,10 @@ def _operands(node: Any, text: str) -> list[Any]:
 
 
 def _like(node: Any, text: str, escape: str = "\\") -> Predicate:
-    """Translate a LIKE test; a null pattern becomes unknown."""
+    """Translate a LIKE or ILIKE node; a null pattern becomes unknown. Its argument `negate` is ignored.
+
+    Raises `InvalidFilter` if `escape` is not a single character, and `NotColumnTests` if the pattern is not a string.
+    """
     if len(escape) != 1:
         raise InvalidFilter(f"in the filter {text!r}, the escape {escape!r} is not a single character")
     pattern = _text(node.expression, text)
@@ -209,7 +228,7 @@ def _like(node: Any, text: str, escape: str = "\\") -> Predicate:
 
 
 def _text(node: Any, text: str) -> str | None:
-    """Return the value of a text literal, or None for null."""
+    """Return the value of a string literal, or None for null; raises `NotColumnTests` for other nodes."""
     value = _value(node, text)
     if value is None or isinstance(value, str):
         return value
@@ -229,7 +248,7 @@ def _comparison(node: Any, op: str, text: str) -> Predicate:
 
 
 def _compare(column: str, op: str, value: Any) -> Predicate:
-    """Build a comparison with a literal; a comparison with null is unknown."""
+    """Return the comparison of a column with a literal; a comparison with null (None) is `UNKNOWN`."""
     return UNKNOWN if value is None else Comparison(column, op=op, value=value)
 
 
@@ -241,7 +260,7 @@ def _is(node: Any, text: str) -> Predicate:
 
 
 def _never_null(test: Comparison) -> Predicate:
-    """Make a test false instead of null for nulls, so that `not (a <=> 1)` and `a is not true` keep rows with null."""
+    """Return a test that is false where `test` is null, so that its negation, `not (a <=> 1)`, keeps rows with null."""
     return IsNull(test.column, negate=True) & test
 
 
@@ -268,7 +287,10 @@ def _column(node: Any, text: str) -> str:
 
 
 def literal_of(node: Any) -> Any:
-    """Return the value of a sqlglot literal; raises `InvalidFilter` for other expressions."""
+    """Return the Python value of a sqlglot node that is a literal, null, a negated number or a cast of a constant.
+
+    Raises `InvalidFilter` for other expressions, and for invalid values.
+    """
     return _value(node, node.sql(dialect="spark"))
 
 
@@ -342,7 +364,7 @@ _OPENING, _CLOSING = ("L_PAREN", "L_BRACKET", "L_BRACE"), ("R_PAREN", "R_BRACKET
 def operands_of(text: str) -> tuple[str | None, list[str]]:
     """Split SQL text at its top-level operator: return OR, AND or NOT with its operands, or None with the whole text.
 
-    Raises `InvalidFilter` for text without tokens.
+    Outer parentheses are removed. Raises `InvalidFilter` for text that has no tokens or cannot be split into tokens.
 
     Example:
         >>> operands_of("a = 1 and (b = 2 or c)")
@@ -383,7 +405,10 @@ def _depths(tokens: list[Any]) -> list[int]:
 
 
 def _places(tokens: list[Any], depths: list[int], operator: str) -> list[int]:
-    """Return the indexes of an operator outside of brackets, without the AND of a BETWEEN."""
+    """Return the indexes of the tokens that are the operator AND or OR, outside of brackets and CASEs.
+
+    `depths` are those of `_depths`. The AND of a BETWEEN is left out.
+    """
     places, in_between = [], False
     for place, (token, depth) in enumerate(zip(tokens, depths, strict=True)):
         kind = _kind(token)

@@ -49,10 +49,10 @@ _WITH_UNIT = ("date_add", "date_diff", "dateadd", "datediff", "timediff", "times
 
 
 def sql_condition(text: str) -> SqlCondition:
-    """Parse and check the text of a condition.
+    """Parse and check the text of a condition, and return it unbound.
 
-    Raises `InvalidFilter` if it does not parse, or contains something that is not allowed in a condition on rows, such
-    as a subquery or an aggregate.
+    Raises `InvalidFilter` if it does not parse, or if it contains a subquery, an aggregate, a window function, a
+    parameter, or a function that is nondeterministic or returns several rows.
     """
     tree = parse_expression(text)
     for node in tree.walk():
@@ -66,7 +66,7 @@ def sql_condition(text: str) -> SqlCondition:
 
 
 def _problem(node: Any) -> str | None:
-    """Describe why a filter must not contain this node; None if it may."""
+    """Describe why a filter must not contain a sqlglot node (a subquery, an aggregate, ...); None if it may."""
     from sqlglot import exp
 
     match node:
@@ -85,11 +85,11 @@ def _problem(node: Any) -> str | None:
 
 @dataclass(frozen=True)
 class ColumnReference:
-    """A reference to a column in SQL text.
+    """A reference to a column or nested field in SQL text.
 
-    - `names`: the parts of the name.
-    - `places`: for each part, the positions of its first and last character in the text.
-    - `is_word`: whether it may instead be a function that is called without parentheses.
+    - `names`: the parts of the dotted name.
+    - `places`: for each part, the positions of its first and last character in the text; None if sqlglot is too old.
+    - `is_word`: whether it may be a call of a function without parentheses instead, such as `current_date`.
     """
 
     names: tuple[str, ...]
@@ -97,10 +97,10 @@ class ColumnReference:
     is_word: bool
 
     def resolve(self, schema: Schema, *, case_sensitive: bool) -> tuple[t.Field, int] | None:
-        """Return the referenced field and how many of the names refer to it; the other names refer to its contents.
+        """Return the referenced field, and how many of the names lead to it.
 
-        For a field inside a list or map, return that list or map. Return None for a function that is called without
-        parentheses. Raises `NoSuchColumn`.
+        Further names refer to contents of the field, such as map keys. For a field inside a list or map, return the
+        outermost list or map. Return None if `is_word` and no column has this name. Raises `NoSuchColumn`.
         """
         for count in range(len(self.names), 0, -1):
             try:
@@ -118,7 +118,7 @@ class ColumnReference:
 
 
 def _references(tree: Any) -> Iterator[ColumnReference]:
-    """Yield the references to columns in a tree, without the variables of lambda functions."""
+    """Yield the references to columns in a sqlglot tree; variables of lambda functions are not columns."""
     from sqlglot import exp
 
     for column in tree.find_all(exp.Column):
@@ -139,7 +139,7 @@ def _references(tree: Any) -> Iterator[ColumnReference]:
 
 
 def _is_unit(column: Any) -> bool:
-    """Return whether a node is the unit of a call: `timestampdiff(HOUR, a, b)`."""
+    """Return whether a column node is in fact the unit of a call such as `timestampdiff(HOUR, a, b)`."""
     from sqlglot import exp
 
     call = column.parent
@@ -148,7 +148,7 @@ def _is_unit(column: Any) -> bool:
 
 
 def references(text: str) -> Iterator[ColumnReference]:
-    """Yield the references to columns in the text of a condition."""
+    """Yield the references to columns in the text of a condition; raises `InvalidFilter` if it does not parse."""
     return _references(parse_expression(text))
 
 

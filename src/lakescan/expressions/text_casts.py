@@ -119,7 +119,7 @@ def boolean_of_text(text: str) -> bool:
 
 
 def whole_of_text(text: str, bits: int = 64) -> int:
-    """Parse an integer of `bits` bits."""
+    """Parse an integer between blanks; raises `ValueError` for other text or a number of more than `bits` bits."""
     text = text.strip(_BLANK)
     if not _WHOLE.fullmatch(text):
         raise ValueError("not a whole number; write other numbers without quotes")
@@ -133,7 +133,7 @@ def whole_of_text(text: str, bits: int = 64) -> int:
 
 
 def double_of_text(text: str) -> float:
-    """Parse a double, with the words and suffixes that Java accepts."""
+    """Parse a double as Java does (`1e3`, `1d`, `0x1p3`, `NaN`, `Infinity`); raises `ValueError` for other text."""
     stripped = text.strip(_JAVA_SPACE)
     if match := _FLOATING.fullmatch(stripped):
         return float(match[1])
@@ -150,7 +150,7 @@ def double_of_text(text: str) -> float:
 
 
 def decimal_of_text(text: str, precision: int, scale: int) -> PyDecimal:
-    """Parse a decimal, rounded half up to `scale` places."""
+    """Parse a decimal, rounded half up to `scale` places; raises `ValueError` if it is invalid or does not fit."""
     text = text.strip(_BLANK)
     if not _NUMBER.fullmatch(text):
         raise ValueError("not a number")
@@ -164,7 +164,7 @@ def decimal_of_text(text: str, precision: int, scale: int) -> PyDecimal:
 
 
 def rounded_decimal(value: PyDecimal, precision: int, scale: int) -> PyDecimal | None:
-    """Round a decimal half up to `scale` places; return None if the result has more digits than `precision`."""
+    """Round a decimal half up to `scale` places; return None if it then has more digits than `precision`."""
     if value and value.adjusted() >= precision - scale + 1:
         return None
     context = Context(prec=precision + scale + 80, rounding=ROUND_HALF_UP)
@@ -176,7 +176,9 @@ def rounded_decimal(value: PyDecimal, precision: int, scale: int) -> PyDecimal |
 
 
 def date_of_text(text: str) -> int:
-    """Parse a date to days since 1970: `2024`, `2024-2`, `2024-2-9`, with anything after a space or `T`.
+    """Parse a date to days since 1970: `2024`, `2024-2`, `2024-2-9`, the latter with anything after a space or `T`.
+
+    Raises `ValueError` for other text, or a day that does not exist or exceeds 32 bits.
 
     Example:
         >>> date_of_text(" 2024-2-9T12")
@@ -199,23 +201,16 @@ def days_of_date(year: int, month: int, day: int) -> int:
 
 
 def timestamp_of_text(text: str, kind: t.Timestamp, zone: tzinfo = UTC, now: datetime | None = None) -> int:
-    """Parse a timestamp to units since 1970: an instant, or wall-clock time for a type without a zone.
+    """Parse a timestamp to units since 1970: an instant in UTC, or wall-clock time for a type without a zone.
 
     Args:
-        text: A date, or a date with a time and optionally a zone, or a time of today.
+        text: A date, or a date with a time, after which a zone may follow; for a type with a zone also a time of today.
         kind: The type, which determines the unit.
-        zone: The zone of a text without one.
-        now: The time that decides which day is today.
+        zone: The zone of a text without one. For a type without a zone, zones are ignored.
+        now: The time that decides which day is today; by default the current time.
 
-    Example:
-        >>> timestamp_of_text("1970-01-01 02:00:00+02:00", t.Timestamp())
-        0
-
-    Args:
-        text: A date, or a date with a time, after which a zone may follow; or a time of today.
-        kind: The type.
-        zone: The zone of a text without one.
-        now: The time that decides which day is today.
+    Raises:
+        ValueError: The text is not a timestamp, or exceeds the range of timestamps.
 
     Example:
         >>> timestamp_of_text("1970-01-01 02:00:00+02:00", t.Timestamp())
@@ -239,9 +234,10 @@ class WallTime:
 
 
 def wall_of_text(text: str, today: int | None = None) -> WallTime:
-    """Parse the text of a timestamp, except words such as `'now'`; digits after the ninth are truncated.
+    """Parse the text of a timestamp; digits of the fraction after the ninth are truncated.
 
-    `today` is the day of a text that has only a time of day, in days since 1970. Raises `ValueError`.
+    `today`, in days since 1970, is the day of a text that has only a time of day; without it, such a text is invalid.
+    Raises `ValueError` for other text, also for words such as `'now'`.
     """
     stripped = text.strip(_BLANK)
     if match := _TIMESTAMP.fullmatch(stripped):
@@ -259,7 +255,11 @@ def wall_of_text(text: str, today: int | None = None) -> WallTime:
 
 
 def _clock_nanoseconds(hour: str | None, minute: str | None, second: str | None, fraction: str | None) -> int:
-    """Return the nanoseconds since midnight; fraction digits after the ninth are truncated."""
+    """Return the nanoseconds since midnight of a time given by its digits; None counts as 0.
+
+    Fraction digits after the ninth are truncated. Raises `ValueError` for an hour above 23, or a minute or second above
+    59.
+    """
     parts = [int(each or 0) for each in (hour, minute, second)]
     if parts[0] > 23 or parts[1] > 59 or parts[2] > 59:
         raise ValueError("there is no such time of day")
@@ -268,7 +268,7 @@ def _clock_nanoseconds(hour: str | None, minute: str | None, second: str | None,
 
 
 def time_of_text(text: str) -> int:
-    """Parse a time of day to microseconds since midnight."""
+    """Parse a time of day, also with AM or PM, to microseconds since midnight; raises `ValueError`."""
     match = _TIME.fullmatch(text.strip(_BLANK))
     if match is None:
         raise ValueError("not a time of day: write it as '12:30:00'")
@@ -281,12 +281,15 @@ def time_of_text(text: str) -> int:
 
 
 def is_special(text: str) -> bool:
-    """Return whether a text is a special date or time, such as `now` or `epoch`."""
+    """Return whether a text is one of Spark's words for a date or time: epoch, now, today, tomorrow, yesterday."""
     return _special(text.strip(_BLANK)) is not None
 
 
 def _special(text: str) -> str | None:
-    """Return the special word (`now`, `epoch`, ...) that a text is, ignoring a time zone after it; else None."""
+    """Return the word of `is_special`, in lower case, that a text consists of; None for other text.
+
+    A time zone after the word is ignored, except after `now`, where it is invalid.
+    """
     match = _SPECIAL.fullmatch(text)
     if match is None:
         return None
@@ -319,8 +322,8 @@ def _today(zone: tzinfo, now: datetime | None) -> int:
 def offset_of_wall(micros: int, zone: tzinfo) -> int:
     """Return a zone's offset from UTC, in microseconds, at a wall-clock time in microseconds since 1970.
 
-    As in Java, a time that occurs twice is the first occurrence, and a time that is skipped moves forward by the length
-    of the gap.
+    As in Java, a time that occurs twice means the first occurrence, and a time that clocks skip has the offset before
+    the change, so that it moves forward by the length of the gap.
     """
     if zone is UTC:
         return 0
@@ -337,7 +340,10 @@ def wall_clock(instant: int, zone: tzinfo) -> int:
 
 
 def _equivalent_year(micros: int) -> datetime:
-    """Convert to a `datetime`; a year outside Python's range becomes a year with the same zone offsets."""
+    """Convert wall-clock microseconds since 1970 to a `datetime`.
+
+    A year beyond Python's range becomes one in it with the same calendar (400 years apart), or the year 1.
+    """
     days, rest = divmod(micros, DAY)
     cycles = (days - 2_932_532) // 146_097 + 1 if days > 2_932_532 else 0  # years after 9998: 400-year cycles earlier
     days = max(days - cycles * 146_097, -719_160)  # years before 1 have the offset of year 1
@@ -366,7 +372,7 @@ def zone_of_name(name: str) -> tzinfo:
 
 
 def name_of_zone(zone: tzinfo) -> str:
-    """Return Spark's name of a time zone."""
+    """Return Spark's name of a time zone: `UTC`, `Europe/Paris` or `+02:00`."""
     return "UTC" if zone is UTC else str(zone).removeprefix("UTC")
 
 

@@ -29,7 +29,10 @@ RESTART = "Restart the stream to continue with the new schema"
 
 
 class CommitChange(StrEnum):
-    """The effect of a commit on rows: NOTHING if it only moves rows, OVERWRITE if it may replace rows."""
+    """The effect of a commit on the table's rows.
+
+    APPEND adds rows, NOTHING only moves rows to other files, DELETE removes rows, and OVERWRITE may replace rows.
+    """
 
     APPEND = "append"
     NOTHING = "nothing"
@@ -41,8 +44,8 @@ class CommitChange(StrEnum):
 class Offset:
     """The position of a reader: `files` files of `commit` (a snapshot id or version) were read.
 
-    If `initial`, these are files of the whole table as of the commit, not only the files that the commit added. Once
-    all files are read, `files` is ALL and `initial` is false, so that each position has exactly one offset.
+    With `initial`, these are files of the whole table as of the commit, not only the files that the commit added. Once
+    all files are read, `files` is ALL and `initial` is False, so that each position has exactly one offset.
     """
 
     commit: int
@@ -50,7 +53,7 @@ class Offset:
     initial: bool = False
 
     def advance(self, read: int, count: int) -> Offset:
-        """Return the offset after the first `read` of `count` files."""
+        """Return the offset after a total of `read` of the `count` files of the commit were read."""
         return Offset(self.commit) if read >= count else Offset(self.commit, read, self.initial)
 
     @property
@@ -64,7 +67,7 @@ BEFORE = Offset(-1)  # before the first commit
 
 @dataclass(frozen=True)
 class OffsetNames:
-    """The JSON keys of an offset's fields, named as in the format's own streaming source."""
+    """The JSON keys of the fields of an `Offset`, named as in the format's own streaming source."""
 
     commit: str
     files: str
@@ -73,10 +76,11 @@ class OffsetNames:
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit as its own metadata describes it, without its list of files. `change` is its effect on rows.
+    """A commit as its own metadata describes it, without its list of files.
 
-    `files`, `rows` and `size` (bytes) are totals of the added files; None if not recorded. `obstacle` explains why a
-    stream cannot read past this commit (such as a changed schema) and what to do; None if it can.
+    - `id`: the snapshot id or version. `change`: its effect on rows.
+    - `files`, `rows`, `size` (bytes): totals of the added files; None if not recorded.
+    - `obstacle`: why a stream cannot read past this commit (such as a changed schema), and what to do; None if it can.
     """
 
     id: int
@@ -119,7 +123,7 @@ class Backlog:
 
 @dataclass(frozen=True)
 class CommitPart:
-    """A range of the files of one commit to read, from `first` (inclusive) to `stop` (exclusive).
+    """A range of the files of one commit to read, from number `first` (inclusive) to `stop` (exclusive, or ALL).
 
     If `initial`, the range is of the files of the whole table as of the commit, else of the files that the commit adds.
     `ordinal` is the position of the commit among the commits to read.
@@ -152,10 +156,12 @@ class IncrementLimits:
 
 @dataclass(frozen=True)
 class Increment:
-    """The parts of commits to read, in order. Files whose path matches the regular expression `exclude` are ignored.
+    """The commits, or ranges of their files, to read in order (`parts`).
 
-    With `changes`, removed rows are read, too, and every row has a change type. The files of a commit are in the
-    commit's own stable order, or ordered by the lower bounds of the column `ordered_by` (a field id).
+    - `exclude`: a regular expression; files with a matching path are ignored.
+    - `changes`: whether removed rows are read, too; then every row has a change type.
+    - `ordered_by`: the id of the column whose lower bounds order the files of a commit; None for the commit's own
+      order.
     """
 
     parts: tuple[CommitPart, ...]
@@ -164,9 +170,10 @@ class Increment:
     ordered_by: int | None = None
 
     def runs(self) -> Iterator[tuple[bool, list[CommitPart]]]:
-        """Group the parts into runs that are read together.
+        """Group the parts into runs that are read together, in order.
 
-        Yields (True, consecutive whole commits in their own order), or (False, a list of one other part).
+        Yields (True, consecutive whole commits), or (False, one part that is a range of files, initial, or ordered by
+        bounds).
         """
         for is_whole, parts in groupby(self.parts, key=lambda each: each.is_whole and not each.initial):
             if is_whole and self.ordered_by is None:
@@ -176,7 +183,7 @@ class Increment:
 
 
 class Budget:
-    """Keeps track of how much of the limits one read has used."""
+    """Counts how much of its limits one read has used, and how much fits into the rest."""
 
     def __init__(self, limits: IncrementLimits) -> None:
         self._limits = (limits.files, limits.rows, limits.size)
@@ -202,9 +209,10 @@ class Budget:
         return True
 
     def take_files(self, files: Iterable[tuple[pa.ChunkedArray, pa.ChunkedArray]], start: int) -> tuple[int, int]:
-        """Take as many files as fit, from index `start`; return the number of files taken, and the number of all files.
+        """Take as many files of a commit as fit, from number `start`.
 
-        `files` has the columns (bytes, rows) of all files of the commit, in order.
+        Returns the number of files taken, and the number of all files. `files` has the columns (bytes, rows) of all
+        files of the commit, in order. The first file of a read is taken whatever its size.
         """
         listed = [[pc.fill_null(values, 0).to_numpy() for values in each] for each in files]
         size, rows = (np.concatenate([_NONE, *(each[i] for each in listed)]) for i in (0, 1))
@@ -224,14 +232,17 @@ class Budget:
 
 
 def order_by_lower_bound(lower: pa.Array | None, count: int) -> pa.Array:
-    """Return file indices ordered by a column's lower bounds; unknown bounds come first, as they may hold any value."""
+    """Return the numbers of `count` files, ordered by a column's lower bounds; files without bounds come first.
+
+    A file without a bound may have any value. If `lower` is None, the order is unchanged.
+    """
     if lower is None:
         return pa.array(np.arange(count))
     return pc.array_sort_indices(lower, null_placement="at_start")  # stable: equal bounds keep their order
 
 
 def files_of_part(part: CommitPart, tables: Iterable[F]) -> Iterator[F]:
-    """Yield the files of a part, given the tables of all files of its commit, in order."""
+    """Yield the files of a part as file tables, given the tables of all files of its commit, in order."""
     start = 0
     for table in tables:
         index = np.arange(start, start + len(table))

@@ -13,14 +13,17 @@ from lakescan.errors import InvalidOption, nearest
 
 
 class MetadataTable(Protocol):
-    """A metadata table. It can be pickled, as can its parts, so any worker can read any part."""
+    """A metadata table, whose rows are read in parts.
+
+    It can be pickled, as can its parts, so any worker can read any part.
+    """
 
     @property
     def schema(self) -> Schema:
         """The table's columns."""
 
     def parts(self) -> Sequence[Any]:
-        """Return the parts to read, such as manifests or delete files."""
+        """Return the units of work to read independently, such as manifests; their type is the table's own."""
 
     def read(self, part: Any) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one part as batches of the schema."""
@@ -34,7 +37,7 @@ class InMemoryMetadataTable:
     rows: tuple[dict[str, Any], ...]
 
     def parts(self) -> Sequence[Any]:
-        """Return the single part."""
+        """Return one part, which stands for all rows."""
         return (None,)
 
     def read(self, part: Any) -> Iterator[pa.RecordBatch]:
@@ -43,12 +46,12 @@ class InMemoryMetadataTable:
 
 
 def no_such_table(name: str, known: Iterable[str]) -> InvalidOption:
-    """Build the error for an unknown metadata table; `known` are the names of existing tables."""
+    """Return the error for the unknown metadata table `name`; `known` are the names of the table's metadata tables."""
     names = list(known)
     return InvalidOption(f"no metadata table {name!r}.{nearest(name, names)} Available: {', '.join(names)}")
 
 
 def as_table(table: MetadataTable) -> pa.Table:
-    """Read all rows of a metadata table."""
+    """Read all rows of a metadata table into an Arrow table."""
     batches = [batch for part in table.parts() for batch in table.read(part)]
     return pa.Table.from_batches(batches, schema=table.schema.arrow())

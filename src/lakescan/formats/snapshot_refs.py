@@ -71,7 +71,10 @@ class IfRefExists(StrEnum):
 
 @dataclass(frozen=True)
 class RefRetention:
-    """The retention of a branch or tag, and of the snapshots of a branch; None leaves a setting unchanged or unset."""
+    """The retention of a branch or tag, and of the snapshots of a branch; see `SnapshotRef` for the fields.
+
+    None leaves a setting unchanged or unset.
+    """
 
     max_ref_age: timedelta | None = None
     max_snapshot_age: timedelta | None = None

@@ -48,7 +48,7 @@ class AppendRange:
 
 
 class StartAt(StrEnum):
-    """The start of a stream: the whole table, or one of its commits."""
+    """Where a stream starts: with the whole table, with one of its commits, or with the commit after that one."""
 
     TABLE = "table"
     LATEST = "latest"
@@ -62,7 +62,12 @@ class StartAt(StrEnum):
 
 @dataclass(frozen=True)
 class StreamStart:
-    """The start of a stream. `commit` is set for a start at or after a commit, `time` for one at or after a time."""
+    """The start of a stream.
+
+    - `at`: the kind of start.
+    - `commit`: the snapshot id, version or tag, for a start at or after a commit; else None.
+    - `time`: for a start at or after a time; else None.
+    """
 
     at: StartAt = StartAt.TABLE
     commit: int | str | None = None
@@ -71,10 +76,11 @@ class StreamStart:
 
 @dataclass(frozen=True)
 class CommitRequest:
-    """A request for the commits of a branch after the commit `after`, or for all retained commits.
+    """A request for the commits of a branch after the commit `after`, or for all retained commits if it is None.
 
-    Files whose path matches the regular expression `exclude` are not counted (Delta). Missing commits are an error;
-    without `fail_on_loss` they are skipped (Delta).
+    - `branch`: a branch; None for the current snapshot's.
+    - `exclude`: a regular expression; files with a matching path are not counted (Delta).
+    - `fail_on_loss`: whether missing commits are an error; else they are skipped (Delta).
     """
 
     after: int | None = None
@@ -106,7 +112,7 @@ class SnapshotSelector:
 
     @property
     def ref_description(self) -> str:
-        """The branch or tag to read, for reports; empty without one."""
+        """The branch or tag to read, as text for reports; empty without one."""
         return "" if self.branch is self.wap_branch is self.tag is None else self.describe()
 
 
@@ -193,7 +199,7 @@ class FileRequest:
         return self if field_id is None else replace(self, stats=self.stats | {field_id})
 
     def columns(self, schema: Schema) -> dict[int, Field]:
-        """Return the columns of a schema whose statistics are requested, by id."""
+        """Return the columns of a schema whose statistics are requested, by field id."""
         wanted = {leaf.bound_id for leaf in leaves(self.predicate)} | self.stats
         return {i: schema.by_id[i] for i in wanted if i in schema.by_id}
 
@@ -203,7 +209,7 @@ class TableFormat(Protocol):
 
     @property
     def name(self) -> str:
-        """'iceberg' or 'delta'."""
+        """The format's name: 'iceberg' or 'delta'."""
 
     @property
     def words(self) -> FormatTerms:
@@ -215,15 +221,15 @@ class TableFormat(Protocol):
 
     @property
     def partitioning(self) -> str:
-        """The partition spec as text."""
+        """The partition spec as text, or `unpartitioned`."""
 
     @property
     def partition_names(self) -> Mapping[str, Collection[str]]:
-        """The columns that files are partitioned by, under their current names, with their partition fields."""
+        """The columns that files are partitioned by, under their current names, each with its partition fields."""
 
     @property
     def sort_order(self) -> str:
-        """The sort order for writers as text."""
+        """The sort order for writers as text, or `unsorted`."""
 
     @property
     def comment(self) -> str | None:
@@ -237,16 +243,19 @@ class TableFormat(Protocol):
         """Return the snapshot that a selector selects; raises `NoSuchSnapshot`."""
 
     def pin_snapshot(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
-        """Return a location and selector that open the same snapshot in another process, despite later commits."""
+        """Return a location and a selector that open the same snapshot in another process, despite later commits.
+
+        `selector` is the selector that found the snapshot.
+        """
 
     def history(self) -> pa.Table:
-        """Return the commits of the table, oldest first."""
+        """Return the commits of the table as an Arrow table, oldest first."""
 
     def refs(self, kind: RefKind) -> Mapping[str, SnapshotRef]:
         """Return the branches or tags by name; raises `UnsupportedFeature` if the format has none."""
 
     def ancestors(self, snapshot: Snapshot) -> pa.Table:
-        """Return a snapshot and its ancestors (`snapshot_id`, `committed_at`), newest first."""
+        """Return a snapshot and its ancestors as an Arrow table (`snapshot_id`, `committed_at`), newest first."""
 
     @property
     def metadata_tables(self) -> tuple[str, ...]:
@@ -256,7 +265,7 @@ class TableFormat(Protocol):
         """Return a metadata table of a snapshot; raises `InvalidOption` for an unknown name."""
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
-        """Return how the table's fields are matched to columns of data files."""
+        """Return how the table's fields are matched to columns of data files: by field id, name or position."""
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
         """Estimate the bytes of metadata that planning a snapshot reads without pruning."""
@@ -272,7 +281,7 @@ class TableFormat(Protocol):
         """The table's UUID, which distinguishes it from a table created later at the same location."""
 
     def refresh(self) -> TableFormat:
-        """Return the table with new commits, for streams."""
+        """Return the table with the commits that were made since it was opened, for streams."""
 
     def reopen(self) -> TableFormat:
         """Return the table that is now at the same location or name; raises `NotATable` or `NoSuchTable`."""
@@ -286,7 +295,7 @@ class TableFormat(Protocol):
         """The limits of a stream's batch if the options set none."""
 
     def starting_point(self, start: StreamStart, branch: str | None = None) -> Offset:
-        """Return the offset at which a stream begins; raises `NoSuchSnapshot`."""
+        """Return the offset at which a stream of a branch begins; raises `NoSuchSnapshot`."""
 
     def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:
         """Yield the requested commits, oldest first. `Commit.obstacle` is relative to the schema of `snapshot`.
@@ -358,7 +367,8 @@ class KeptStates:
 
     - `count`, `oldest`: their number, and the time of the oldest.
     - `expirable`: how many would expire now by the table's properties; 0 if no command of the format expires them.
-    - `files`, `bytes`: data and delete files that the current snapshot no longer has, as far as metadata records them.
+    - `files`, `bytes`: the number and size of data and delete files that the current snapshot no longer has, as far as
+      metadata records them.
     - `removable_files`: the most files (including metadata) that expiry and clean-up would delete now.
     - `removable_bytes`: the size of the data and delete files among these.
     """

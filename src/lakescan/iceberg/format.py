@@ -32,7 +32,10 @@ _FOLDER = "metadata"
 
 
 class IcebergFormat:
-    """Iceberg tables: named in a catalog, stored in a folder without a catalog, or opened by a metadata file."""
+    """Iceberg tables: named in a catalog, stored in a folder without a catalog, or opened by a metadata file.
+
+    `marker` describes the folder that identifies an Iceberg table, for messages.
+    """
 
     name = "iceberg"
     marker: str = f"{_FOLDER}/ (Iceberg)"
@@ -43,7 +46,7 @@ class IcebergFormat:
         return is_metadata_file(location)
 
     def is_at(self, location: str, storage: Storage) -> bool:
-        """Return whether a folder contains a `metadata` folder."""
+        """Return whether the folder `location` contains a `metadata` folder."""
         return storage.exists(join(location, _FOLDER))
 
     def find(self, path: str, storage: Storage, options: ReadOptions) -> TablePath | None:
@@ -98,7 +101,7 @@ class IcebergFormat:
         return iceberg_columns(rows, nanoseconds=chosen_version(properties).nanoseconds)
 
     def create(self, committer: TableCreator, definition: TableDefinition) -> None:
-        """Create a table in the catalog."""
+        """Create a table without rows in the catalog; see `create_table` for the errors."""
         from lakescan.iceberg.commit.create_table import create_table
 
         create_table(committer, definition)

@@ -61,7 +61,11 @@ _HALF_WRITTEN = RetryPolicy(attempts=6, first=0.02, factor=2.5, ceiling=0.5)
 
 
 class IcebergTable:
-    """One version of a table's metadata, and the storage that holds its files."""
+    """One version of a table's metadata, and the storage that holds its files.
+
+    `words` are the format's terms for messages, `offset_names` the keys of stream offsets, and `default_limits` the
+    limits of a stream's micro-batches without options.
+    """
 
     name = "iceberg"
     words: FormatTerms = FormatTerms(state="snapshot", metadata_files="manifests")
@@ -102,7 +106,8 @@ class IcebergTable:
     def refresh(self) -> IcebergTable:
         """Return the table at its newest metadata; a table opened by metadata file never changes.
 
-        A damaged or missing metadata file is read again a few times, because a writer may still be writing it.
+        A damaged or missing metadata file is read again a few times, because a writer may still be writing it. After
+        that, raises `CorruptMetadata` or `MissingFile`.
         """
         attempts = Attempts(_HALF_WRITTEN)
         while True:
@@ -191,7 +196,10 @@ class IcebergTable:
         return self._resolve_snapshot(None if current is None else self.metadata.snapshots[current], own_schema=False)
 
     def _audit_branch(self, branch: str) -> str | None:
-        """Return `branch` if the table has it, else None; raises `InvalidOption` without `write.wap.enabled`."""
+        """Return the branch of the option `wap-branch` if the table has it, else None, to read the current snapshot.
+
+        Raises `InvalidOption` for a table without `write.wap.enabled`.
+        """
         if not self.metadata.table_properties.is_audited:
             raise InvalidOption(
                 f"{self.location} cannot be read with wap-branch, because its property write.wap.enabled is not true: "
@@ -201,15 +209,22 @@ class IcebergTable:
         return branch if reference is not None and reference.kind == RefKind.BRANCH else None
 
     def pin_snapshot(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
-        """Return the location of the metadata file, which never changes, and the selector unchanged."""
+        """Return a location and a selector that open the same snapshot despite later commits.
+
+        They are the metadata file, which never changes, and the unchanged selector.
+        """
         return self.metadata.source, selector
 
     def starting_point(self, start: StreamStart, branch: str | None = None) -> Offset:
-        """Return the offset before the first snapshot that a stream reads; see `StreamStart`."""
+        """Return the offset before the first snapshot that a stream reads; see `starting_point` and `StreamStart`."""
         return starting_point(self.metadata, self._head(branch), start, self._tag_snapshot_id)
 
     def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:
-        """Yield the commits of a branch after the request's snapshot, oldest first."""
+        """Yield the commits of the request's branch after its snapshot `after`, oldest first.
+
+        If `after` is None, all commits that have not expired are yielded. Raises `NoSuchSnapshot` if `after` is not on
+        the branch.
+        """
         line = lineage(self.metadata, self._head(request.branch), request.after)
         return add_obstacles(map(as_commit, line), self.metadata, snapshot.schema)
 
@@ -220,7 +235,10 @@ class IcebergTable:
         return replace(snapshot, state=IncrementState(increment))
 
     def _read_range(self, wanted: AppendRange) -> Snapshot:
-        """Return a snapshot with the rows that the append commits of a range added, or with the range's changelog."""
+        """Return the newest snapshot of a range of commits, but with the rows that its append commits added.
+
+        If the range asks for changes, it has the changelog of all commits instead. Raises `NoSuchSnapshot`.
+        """
         head, after = self._end_of(wanted.upto), self._end_of(wanted.after)
         head = self._head(wanted.branch) if head is None else head
         if head is not None and head not in self.metadata.snapshots:
@@ -241,7 +259,8 @@ class IcebergTable:
     ) -> SnapshotSelector:
         """Return a selector of the changelog after `start` up to `end`, computed from added and removed files.
 
-        Both ends are a snapshot id, a tag or a time; None means the first or the current snapshot.
+        Both ends are a snapshot id, a tag or a time. None means the first or the current snapshot. They are checked
+        when the snapshot is selected. `identity` is not used.
         """
         return SnapshotSelector(appends=AppendRange(start, end, changes=True))
 
@@ -271,7 +290,10 @@ class IcebergTable:
         return replace(snapshot, schema=Schema(snapshot.schema.fields + m.CHANGELOG, snapshot.schema.id))
 
     def _end_of(self, end: int | str | datetime | None) -> int | None:
-        """Return the snapshot id of one end of a range, which is an id, a tag, or a time."""
+        """Return the snapshot id of one end of a range, which is an id, a tag, or a time; None stays None.
+
+        An id is not checked. Raises `NoSuchSnapshot` for an unknown tag, and a time before the first snapshot.
+        """
         if isinstance(end, datetime):
             return self._as_of(to_millis(end)).id
         return self._tag_snapshot_id(end) if isinstance(end, str) else end
@@ -286,7 +308,10 @@ class IcebergTable:
         return None if snapshot is None else snapshot.id
 
     def history(self) -> pa.Table:
-        """Return the rows of the metadata table `history`, or of the snapshots if the snapshot log is damaged."""
+        """Return the rows of the metadata table `history`, with operation and summary; see `snapshot_log`.
+
+        If the snapshot log is missing or damaged, the rows are all snapshots by commit time.
+        """
         return as_table(snapshot_log(self.metadata))
 
     def refs(self, kind: RefKind) -> SnapshotRefs:
@@ -327,7 +352,10 @@ class IcebergTable:
         return field_matching(self.metadata)
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
-        """Return the total size in bytes of the snapshot's manifests, from its manifest list; 0 for increments."""
+        """Return the total size in bytes of the snapshot's manifests, from its manifest list.
+
+        It is 0 for increments and for a table without snapshots.
+        """
         state = _state_of(snapshot)
         if not isinstance(state, LiveState) or state.snapshot is None:
             return 0
@@ -360,9 +388,10 @@ class IcebergTable:
                 yield from files.plan(increment)
 
     def _planner(self, mode: str | None) -> PlanningServer | None:
-        """Return the server that plans this scan, or None to plan locally.
+        """Return the server that plans this scan, or None to plan in this process.
 
-        Raises `UnsupportedFeature` for the mode `server` if the table was opened by its location.
+        `mode` is the reader's choice, 'client' or 'server', or None. Raises `UnsupportedFeature` for the mode `server`
+        if the table was opened by its location, and the errors of `PlanningSource.planner`.
         """
         if isinstance(self._source, PlanningSource):
             return self._source.planner(mode)

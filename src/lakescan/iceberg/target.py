@@ -131,8 +131,10 @@ class IcebergTarget(
 ):
     """An Iceberg table that is open for writing, with the operations that commit to it.
 
-    `_table` is pyiceberg's table, with the same metadata as `scan`. `_known` is metadata parsed earlier, which is
-    reused if the table is still at the same metadata file.
+    - `_table`: pyiceberg's table, with the same metadata as `scan`.
+    - `_known`: metadata parsed earlier, which is reused if the table is still at the same metadata file.
+    - `added`: columns that the commit adds or changes (`with_columns`).
+    - `_replacement`: the new definition that an overwrite commits too (`with_schema`).
     """
 
     committer: Committer
@@ -152,7 +154,8 @@ class IcebergTarget(
     ) -> IcebergTarget:
         """Load the table; create the branch of `options` at the current snapshot if it is missing, as Java does.
 
-        `known` is metadata of the table that was parsed earlier, if any. Raises `NoSuchTable`.
+        `known` is metadata of the table that was parsed earlier, if any. Raises `NoSuchTable`, `InvalidOption` for
+        options that do not fit the table, and `UnsupportedFeature` for a table or catalog that cannot be written to.
         """
         catalog, identifier = committer.catalog, committer.identifier
         with committer.translate_errors():
@@ -193,7 +196,7 @@ class IcebergTarget(
 
     @cached_property
     def _with_columns(self) -> TableWithColumns | None:
-        """The table with the columns that the commit adds, or None if it adds none."""
+        """The table with the columns of `added`, or None if the commit adds none; see `SchemaEvolution.apply`."""
         return None if self.added is None else self.added.apply(self._table, self.opened)
 
     @property
@@ -214,11 +217,11 @@ class IcebergTarget(
 
     @property
     def base_state(self) -> frozenset[int]:
-        """The ids of all snapshots in the opened metadata."""
+        """The ids of all snapshots in the opened metadata, for `files_added_since`."""
         return frozenset(self.opened.metadata.snapshots)
 
     def files_added_since(self, base: frozenset[int]) -> Iterator[pa.Array]:
-        """Reload the table and return the files of all snapshots that are not in `base`."""
+        """Reload the table and yield the files of snapshots that are not in `base`, by location; see `files_since`."""
         return files_since(self.reopen().opened, base)
 
     @cached_property
@@ -235,7 +238,7 @@ class IcebergTarget(
 
     @property
     def retries(self) -> RetryPolicy:
-        """The retry policy of commits, by the properties `commit.retry.*`."""
+        """The retry policy of commits, by the properties `commit.retry.*`, else the default of lakescan."""
         return self.opened.metadata.table_properties.retry_policy(COMMITS)
 
     @property
@@ -249,14 +252,17 @@ class IcebergTarget(
         return True
 
     def check_removable(self) -> None:
-        """Accept every table."""
+        """Do nothing: rows of every Iceberg table can be removed."""
 
     @property
     def change_files(self) -> None:
         """Always None: Iceberg has no change files, so changes are computed from data files and deletes."""
 
     def has_committed(self) -> bool:
-        """Return whether the branch has this transaction, or a later one of its application; see `has_transaction`."""
+        """Return whether the branch has the transaction of the options, or a later one of its application.
+
+        It is False without a transaction. Raises `InvalidOption` for a wap-id, and the errors of `has_transaction`.
+        """
         if self.options.transaction is None:
             return False
         if self.options.wap_id is not None:
@@ -264,7 +270,11 @@ class IcebergTarget(
         return has_transaction(self.opened.metadata, self.options.branch, *self.options.transaction)
 
     def refusal(self, capability: Any, what: str) -> UnsupportedFeature | None:
-        """Return the error for an operation that Iceberg does not need, or None; `what` is for the message."""
+        """Return the error for an operation that Iceberg does not need, or None for other operations.
+
+        `capability` is the class of the operation: generating manifests, checkpoints, or a log of removed files. `what`
+        is for the message.
+        """
         missing: dict[Any, UnsupportedFeature] = {
             ManifestGeneration: UnsupportedFeature(
                 f"GENERATE {what} for the Iceberg table {self.name}", "Engines read Iceberg tables by their metadata."
@@ -280,7 +290,7 @@ class IcebergTarget(
         return missing.get(capability)
 
     def append(self, files: Sequence[WrittenFile]) -> None:
-        """Commit an append; it is retried after concurrent commits."""
+        """Commit an append; it is retried after concurrent commits. See `IcebergCommit.append` for the errors."""
         with self.committer.translate_errors():
             self._commit().append(files)
 
@@ -291,7 +301,11 @@ class IcebergTarget(
         what: OverwriteScope,
         changes: Sequence[WrittenFile] | None = None,
     ) -> None:
-        """Commit an overwrite; it is retried after concurrent commits that do not touch the files and rows it read."""
+        """Commit an overwrite of the files `removed`; `what` has its filter, or lets it replace whole partitions.
+
+        It is retried after concurrent commits that do not conflict with the files and rows that it read. Raises
+        `CommitConflict` otherwise. Change files (`changes`) do not exist in Iceberg, and are ignored.
+        """
         with self.committer.translate_errors():
             commit = self._commit()
             read = self._read(files, what, commit.base)
@@ -304,7 +318,10 @@ class IcebergTarget(
         return self.replace(removed, files, OverwriteScope())
 
     def _read(self, files: Sequence[WrittenFile], what: OverwriteScope, base: CommitBase) -> Validation:
-        """Return the conflict validation of an overwrite, by `isolation-level` and `validate-from-snapshot-id`."""
+        """Return the conflict validation of an overwrite of `what`, with the new files `files`.
+
+        It follows the options `isolation-level` and `validate-from-snapshot-id`.
+        """
         options, schema = self.options, base.metadata.schema
         read = Validation.create(base, isolation=options.isolation_level or SERIALIZABLE, checks_removed=True)
         if options.validate_from_snapshot_id is not None:
@@ -314,7 +331,7 @@ class IcebergTarget(
         return replace(read, where=TRUE if what.where is None else bind_columns_only(what.where, schema))
 
     def check_rewritable(self) -> None:
-        """Accept every table."""
+        """Do nothing: the files of every Iceberg table can be rewritten."""
 
     def rewrite(
         self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile], how: RewriteSettings = AS_NEEDED
@@ -335,7 +352,7 @@ class IcebergTarget(
             )
 
     def alter(self, changes: Sequence[TableChange]) -> None:
-        """Change columns, layout and properties in one commit; see `alter_table`."""
+        """Change columns, layout and properties in one commit; see `alter_table.alter` for the errors."""
         with self.committer.translate_errors():
             alter(self._table, self.opened, self.storage, changes, self.retries)
 
@@ -365,7 +382,10 @@ class IcebergTarget(
             )
 
     def restore(self, version: int | str | None, timestamp: datetime | None) -> RestoreResult:
-        """Make the snapshot at a version or timestamp the current one; columns and properties stay as they are."""
+        """Make the snapshot at a version or timestamp the current one; columns and properties stay as they are.
+
+        Raises the errors of `manage_snapshots.restore`.
+        """
         return restore(self.scan, self.snapshots, version, timestamp)
 
     def add_files(
@@ -386,7 +406,7 @@ class IcebergTarget(
             )
 
     def files_of_snapshots(self, snapshots: Sequence[int]) -> Sequence[SnapshotFiles]:
-        """Return the files of snapshots, split into groups of manifests."""
+        """Return the files of snapshots (ids), split into parts for workers; see `split_expired_files`."""
         return split_expired_files(self.opened, snapshots)
 
     def expire(
@@ -452,11 +472,17 @@ class IcebergTarget(
         reporter(report)
 
     def mode_of(self, statement: RowLevelCommand) -> RowLevelOperationMode:
-        """Return copy-on-write or merge-on-read, by the option `row-change-mode`, else by the table's properties."""
+        """Return copy-on-write or merge-on-read, by the option `row-change-mode`, else by the table's properties.
+
+        Raises `UnsupportedFeature` for merge-on-read in format version 1.
+        """
         return row_change_mode(statement, self.opened.metadata, self.options)
 
     def delete_writer(self, write_id: str) -> DeleteWriter:
-        """Return the writer of deletion vectors, or of position delete files in version 2; version 1 has neither."""
+        """Return the writer of deletion vectors, or of position delete files in format version 2.
+
+        Raises `UnsupportedFeature` in version 1, which has neither. The name of each written file includes `write_id`.
+        """
         return IcebergDeletes.create(self.writes, self.opened.metadata, write_id)
 
     def change(self, changes: RowChanges) -> None:
@@ -467,16 +493,22 @@ class IcebergTarget(
             commit.change([each.location for each in changes.removed], changes.deletes, changes.files, read)
 
     def key_writes(self, keys: Sequence[str]) -> EqualityDeleteWrites:
-        """Return the settings for writing equality deletes by these key columns."""
+        """Return the settings for writing equality deletes by these key columns.
+
+        Raises `UnsupportedFeature` if such deletes could miss rows; see `EqualityDeleteWrites.create`.
+        """
         return EqualityDeleteWrites.create(self.writes, keys, self.name)
 
     def upsert(self, files: Sequence[WrittenFile], deletes: Sequence[WrittenFile]) -> None:
-        """Commit new rows and equality deletes. No concurrent commit conflicts, because the upsert read no rows."""
+        """Commit new rows and equality deletes; concurrent changes of rows do not conflict, because no rows were read.
+
+        Raises `CommitConflict` if a concurrent commit changed the partitioning.
+        """
         with self.committer.translate_errors():
             self._commit().upsert(files, deletes)
 
     def equality_deletes(self) -> Sequence[str]:
-        """Return the locations of all equality delete files, including those that apply to no data file."""
+        """Return the locations of the branch's equality delete files, including those that apply to no data file."""
         return equality_delete_files(self._commit().base, self.storage)
 
     def replace_equality(self, deletes: Sequence[WrittenDeletes], gone: Sequence[str]) -> None:
@@ -525,7 +557,7 @@ class IcebergTarget(
         return made
 
     def add_same_columns(self, added: SchemaEvolution) -> IcebergTarget:
-        """Return a target whose commit adds columns that another target has planned."""
+        """Return a target of this table whose commit adds columns that another target of it has planned."""
         return replace(self, added=added, _known=self.opened.metadata)
 
     def commit_columns(self) -> None:
@@ -639,7 +671,10 @@ class IcebergTarget(
         )
 
     def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[ReferencedFiles]:
-        """Yield the files in use: those of the metadata file, of groups of manifests, and of other tables nearby."""
+        """Yield the files in use: those of the metadata file, of groups of manifests, and of tables in the same folder.
+
+        `other_metadata` are the metadata files in the table's folder. `since` is not used.
+        """
         yield KnownLocations(pa.array(metadata_locations(self.opened), pa.string()))
         yield from manifest_parts(self.opened)
         yield from map(KnownLocations, neighbour_files(self.opened, other_metadata))

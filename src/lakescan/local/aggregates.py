@@ -19,7 +19,10 @@ from lakescan.tables.scan_spec import ScanSpec
 
 
 def count_rows(spec: ScanSpec) -> int:
-    """Count the rows of a scan; see `Scan.count`."""
+    """Count the rows of a scan, at most its limit: from metadata where that is exact, else by reading.
+
+    See `Scan.count`.
+    """
     whole = spec.drop_limit()
     plan = whole.prune_deletes().plan(default_readers())
     # Metadata counts live rows only.
@@ -29,7 +32,10 @@ def count_rows(spec: ScanSpec) -> int:
 
 
 def extreme(spec: ScanSpec, column: str, *, largest: bool) -> Any:
-    """Return the minimum or maximum of a column, None without non-null values; see `Scan.min`."""
+    """Return the minimum, or with `largest` the maximum, of a column as a Python value; see `Scan.min`.
+
+    None without non-null values. Raises `InvalidOption` for a scan with a limit, and for types without an order.
+    """
     if spec.max_rows is not None:
         raise InvalidOption("min and max are computed over all rows: remove the limit")
     whole = spec.drop_limit(column)
@@ -53,7 +59,10 @@ def extreme(spec: ScanSpec, column: str, *, largest: bool) -> Any:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """An aggregate over all rows: 'count' (of rows), or 'min' or 'max' of `column`."""
+    """An aggregate over all rows of a scan.
+
+    `kind` is 'count' (of rows), 'min' or 'max'. `column` is None for 'count'.
+    """
 
     kind: str
     column: str | None = None
@@ -64,7 +73,8 @@ def aggregates_by_metadata(
 ) -> list[pa.Scalar] | None:
     """Return the values of the `wanted` aggregates, in their order, if metadata alone proves all of them, else None.
 
-    Timestamps in microseconds are supported only `with_times`; any other timestamp makes the result None.
+    Columns of timestamps in microseconds are supported only `with_times`. Columns of other timestamps, and of types
+    without an order, make the result None.
     """
     names = tuple(dict.fromkeys(each.column for each in wanted if each.column is not None))
     whole = spec.drop_limit()
@@ -91,6 +101,6 @@ def aggregates_by_metadata(
 
 
 def _batches_of(spec: ScanSpec, plan: ScanPlan, mask: pa.Array) -> Iterator[pa.RecordBatch]:
-    """Read the files of a plan for which `mask` is true."""
+    """Yield the rows of those files of a plan that `mask` selects, as record batches."""
     to_read = spec.plan_of(plan, mask, parallelism=default_readers())
     return read_batches([(to_read, spec.read_context(to_read))])

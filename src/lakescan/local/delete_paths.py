@@ -15,10 +15,10 @@ _MOST_BYTES = 64 * 2**20
 
 
 def check_delete_paths(plan: ScanPlan, context: ReadContext) -> list[str]:
-    """Return report lines on deletes that spell a data file's path in another way, and on dangling deletes.
+    """Return report lines on position deletes that spell a data file's path in another way, and on dangling ones.
 
     Reads the position delete files, unless they exceed 64 MB. With a filter no deletes are reported as dangling, since
-    the data file may have been pruned.
+    the data file may have been pruned. Empty without such deletes.
     """
     deletes = plan.deletes.filter(pc.equal(plan.deletes["kind"], DeleteKind.POSITION))
     if not deletes.num_rows:

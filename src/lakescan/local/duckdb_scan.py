@@ -23,13 +23,17 @@ if TYPE_CHECKING:
 
 
 def lazy_relation(spec: ScanSpec, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-    """Return the rows of a scan as a relation; each query reads the snapshot that is current now."""
+    """Return the rows of a scan as a lazy relation of a DuckDB connection.
+
+    Its queries read the snapshot that is current when it is created. Raises `UnsupportedFeature` if names of columns
+    differ only in case, which DuckDB would confuse.
+    """
     check_distinct(spec.output.arrow(), spec.table.location)
     return connection.from_arrow(_ScanDataset(spec))
 
 
 class _ScanDataset(ds.Dataset):
-    """A pyarrow dataset over a scan, with only the two members that DuckDB uses."""
+    """A pyarrow dataset over a scan, which has only `schema` and `scanner`, the members that DuckDB uses."""
 
     def __init__(self, spec: ScanSpec) -> None:
         self._spec = spec
@@ -37,13 +41,13 @@ class _ScanDataset(ds.Dataset):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the scan."""
+        """The Arrow schema of the scan's columns."""
         return self._spec.output.arrow()
 
     def scanner(
         self, columns: Sequence[str] | None = None, filter: ds.Expression | None = None, **_: Any
     ) -> _ScanReader:
-        """Return a reader of the rows that pass a filter, with some of the columns."""
+        """Return a scanner of the rows that pass a filter, with some of the columns (None: all)."""
         return _ScanReader(self._spec, tuple(self._spec.output.names if columns is None else columns), filter)
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
@@ -56,7 +60,7 @@ class _ScanDataset(ds.Dataset):
 
 
 class _ScanReader:
-    """The scanner that DuckDB reads from.
+    """The scanner that DuckDB reads from: rows with the columns `names` that pass the filter `passes`.
 
     It replaces pyarrow's own scanner, whose read-ahead threads can outlive the interpreter's exit.
     """
@@ -71,7 +75,7 @@ class _ScanReader:
         return pa.RecordBatchReader.from_batches(self.projected_schema, self._batches())
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in batches without offsets within nested arrays, which DuckDB ignores."""
+        """Yield the rows in batches whose nested arrays have no offsets, as DuckDB ignores these."""
         for batch in scan_batches(self._spec, query_batch_size(self._spec.output)):
             if self._passes is not None:
                 batch = batch.filter(self._passes)

@@ -38,7 +38,7 @@ _BYTES, _FILES = 1 << 28, 256  # maximum bytes and number of files that are read
 
 
 def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
-    """Return the rows of a scan as a lazy frame; nothing is read before it is collected."""
+    """Return the rows of a scan as a Polars lazy frame, which reads when it is collected."""
     from polars.io.plugins import register_io_source
 
     empty = _empty(spec)
@@ -58,7 +58,7 @@ def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
 
 
 def whole_frame(spec: ScanSpec) -> polars.DataFrame:
-    """Return the rows of a scan as a data frame."""
+    """Read the rows of a scan into a Polars data frame."""
     import polars as pl
 
     if not spec.output.fields:  # `concat` would drop the rows of frames without columns
@@ -78,9 +78,9 @@ def _empty(spec: ScanSpec) -> polars.DataFrame:
 def frames_of(
     spec: ScanSpec, predicate: polars.Expr | None = None, pruned: ScanSpec | None = None
 ) -> Iterator[polars.DataFrame]:
-    """Yield the rows of a scan for which `predicate` is true as data frames, while the rest is planned.
+    """Yield the rows of a scan for which `predicate` is true as Polars data frames, while the rest is planned.
 
-    `pruned` is the scan with the conjuncts of the predicate that its plan can use.
+    `pruned` is the scan with the conjuncts of the predicate that planning supports; None for the scan itself.
     """
     if not _may_read_files(spec):
         for batch in scan_batches(pruned or spec, WHOLE_TABLE_BATCH_SIZE, keeps_dictionaries=True):
@@ -91,7 +91,10 @@ def frames_of(
 
 
 def _may_read_files(spec: ScanSpec) -> bool:
-    """Return whether Polars may read files itself: all rows of plain columns, without filter, limit or encryption."""
+    """Return whether Polars may read the files of a scan itself.
+
+    The scan must return all rows of plain columns, without filter, limit or encryption.
+    """
     is_whole = spec.condition == TRUE and spec.max_rows is None and not spec.reads_deleted_rows
     is_plain = spec.selection.is_plain and spec.options.lane != "arrow" and spec.storage.key_manager is None
     return is_whole and is_plain and has_simple_columns(spec.output)
@@ -100,7 +103,10 @@ def _may_read_files(spec: ScanSpec) -> bool:
 def _frames_of_plan(
     spec: ScanSpec, pruned: ScanSpec, plan: ScanPlan, predicate: polars.Expr | None
 ) -> Iterator[polars.DataFrame]:
-    """Yield the rows of a plan in plan order, reading runs of files together."""
+    """Yield the rows of a plan as Polars data frames, in plan order.
+
+    Polars reads runs of files that it may read itself, and lakescan the others by the scan `pruned`.
+    """
     files, context = plan.files, spec.read_context()
     simple = pc.and_(pc.equal(files["file_format"], "parquet"), pc.is_null(files["key_metadata"]))
     simple = pc.and_(simple, pa.array(plan.table.references.counts == 0)).to_numpy(zero_copy_only=False)
@@ -118,9 +124,9 @@ def _frames_of_plan(
 
 
 def _bounds(simple: np.ndarray, sizes: np.ndarray) -> list[int]:
-    """Return the start of each run of files that are read together, and the end of the last run.
+    """Return the number of the first file of each run of files that are read together, and the end of the last run.
 
-    `simple` marks the files that Polars may read itself; `sizes` has their bytes.
+    `simple` is a mask of the files that Polars may read itself; `sizes` has the bytes of all files.
     """
     if not len(simple):
         return [0]
@@ -132,7 +138,7 @@ def _bounds(simple: np.ndarray, sizes: np.ndarray) -> list[int]:
 def _read_with_polars(
     context: ReadContext, table: FileTable, predicate: polars.Expr | None
 ) -> list[polars.DataFrame] | None:
-    """Read files with Polars; return None if Polars might not read one of them exactly."""
+    """Read files with Polars, filtered by `predicate`; return None if Polars might not read one of them exactly."""
     constants, known = table.files["constants"].combine_chunks(), table.constant_fields
     found: list[FrameFile] = []
     for row, (path, spec_id, count) in enumerate(
@@ -157,7 +163,7 @@ def _filter_frame(frame: polars.DataFrame, predicate: polars.Expr | None) -> pol
 
 
 def _frame(batch: pa.RecordBatch) -> polars.DataFrame:
-    """Convert a batch to a data frame."""
+    """Convert an Arrow batch to a Polars data frame."""
     import polars as pl
 
     columns = {
@@ -170,14 +176,17 @@ def _frame(batch: pa.RecordBatch) -> polars.DataFrame:
 
 
 def _texts(column: pa.DictionaryArray) -> polars.Series:
-    """Convert a dictionary array to a series of its values; Polars shares long strings between rows."""
+    """Convert a dictionary array to a Polars series of its values; rows share the memory of long strings."""
     import polars as pl
 
     return pl.Series(column.dictionary).gather(pl.Series(column.indices))
 
 
 def _push_filter(spec: ScanSpec, predicate: polars.Expr, schema: polars.Schema, output: Selection) -> ScanSpec:
-    """Return the scan with the conjuncts of a Polars filter on its `output` that have the same meaning in lakescan."""
+    """Return the scan with those conjuncts of a Polars filter on its `output` that have the same meaning in lakescan.
+
+    `schema` is the Polars schema of the output. A filter that cannot be serialized is not pushed.
+    """
     from polars.exceptions import PolarsError
 
     try:
@@ -210,7 +219,7 @@ def _conjuncts(node: Any, schema: polars.Schema, output: Selection) -> Iterator[
 
 
 def _value(literal: Any, kind: polars.DataType) -> Any:
-    """Convert a literal of a Polars expression to a Python value; None unless it has the column's type."""
+    """Convert a literal of a serialized Polars expression to a Python value; None unless it has the type `kind`."""
     import polars as pl
 
     match literal:

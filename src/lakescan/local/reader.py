@@ -26,16 +26,17 @@ _AHEAD = 4  # batches that each reader may buffer ahead of the consumer
 
 
 def default_readers() -> int:
-    """Return the default number of groups read at once: one per core, at most eight."""
+    """Return the default number of groups that are read concurrently: one per core, at most eight."""
     return min(8, os.cpu_count() or 1)
 
 
 def read_batches(
     plans: Iterable[tuple[ScanPlan, ReadContext]], *, limit: int | None = None, readers: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of plans in plan order, at most `limit` rows; plans are consumed lazily.
+    """Yield the rows of plans as record batches in plan order, at most `limit` rows; plans are consumed lazily.
 
-    Memory is bounded by a few batches per reader, whatever the table's size. Closing the iterator stops the readers.
+    `readers` is the number of groups that are read concurrently. Memory is bounded by a few batches per reader,
+    whatever the table's size. Closing the iterator stops the readers.
     """
     remaining = limit
     if remaining == 0:
@@ -55,7 +56,10 @@ def read_batches(
 def _sources(
     plans: Iterable[tuple[ScanPlan, ReadContext]], readers: int, stack: ExitStack
 ) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Yield an unread iterator of batches for each task group, while fetching small remote files of the next groups."""
+    """Yield an iterator of batches for each task group, not started, and fetch small remote files of the next groups.
+
+    `stack` closes the storage that fetches them.
+    """
     storage, ahead = None, None  # shared by all plans of a scan, since it has threads
     for plan, context in plans:
         groups = plan.groups.merge_groups(readers).join_splits()
@@ -92,7 +96,7 @@ def _batches(sources: Iterator[Iterator[pa.RecordBatch]], readers: int) -> Itera
 
 
 class _Reader:
-    """Reads one task group in its own thread into a bounded queue."""
+    """Reads the batches of one task group, `source`, in its own thread into a bounded queue, until `stopped` is set."""
 
     _END = object()
 

@@ -103,7 +103,11 @@ class ScanTask:
 
 
 def scan_tasks(spec: ScanSpec, parallelism: int | None = None) -> list[ScanTask]:
-    """Plan a scan and return its tasks, at least one, which may have no files. See `Scan.tasks`."""
+    """Plan a scan and return its tasks, one per task group; see `Scan.tasks`.
+
+    A scan with a limit or without files has a single task. `parallelism` is the number of workers; by default the
+    scan's option, else the number of cores.
+    """
     spec.check_for_workers()
     readers = parallelism or spec.options.parallelism or os.cpu_count() or 1
     plan = spec.pack_few_groups().prune_deletes().plan(readers)

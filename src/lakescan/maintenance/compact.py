@@ -76,7 +76,10 @@ def compact(
 
 
 def _split_commits(groups: np.ndarray, options: CompactOptions) -> Iterator[np.ndarray]:
-    """Yield a mask of the files to rewrite in each commit."""
+    """Yield a mask of the files to rewrite in each commit.
+
+    `groups` has the group number of each file, -1 for a file that is not rewritten.
+    """
     numbers = np.unique(groups[groups >= 0])
     most = options.partial_progress_max_commits if options.partial_progress_enabled else 1
     for some in np.array_split(numbers, min(most, max(len(numbers), 1))):
@@ -86,7 +89,11 @@ def _split_commits(groups: np.ndarray, options: CompactOptions) -> Iterator[np.n
 
 @dataclass
 class _Compaction:
-    """One compaction, whose commits all rewrite files of one plan, made for the state that was opened."""
+    """One compaction, whose commits all rewrite files of one plan, made for the state that was opened.
+
+    - `groups`: the group number of each file of the plan.
+    - `arrangement`: the row order of new files; None to keep that of the old ones.
+    """
 
     target: Target
     where: str | None
@@ -99,7 +106,7 @@ class _Compaction:
     _gone: list[str] = field(default_factory=list)  # paths of files that earlier commits have rewritten
 
     def rewrite(self, chosen: np.ndarray) -> CompactResult:
-        """Rewrite the chosen files in one commit."""
+        """Rewrite the files that the mask `chosen` selects in one commit; raises `CommitConflict`."""
         some = self.scan.plan_of(self.plan, pa.array(chosen))
         zorder_by = () if self.arrangement is None else self.arrangement.zorder_by
         how = RewriteSettings(
@@ -115,7 +122,7 @@ class _Compaction:
         return CompactResult(new.files, new.rows, new.bytes, len(some.table), removed_bytes, note=note)
 
     def remove_dangling(self) -> None:
-        """Remove deletes that apply to no file, in a separate commit."""
+        """Remove delete files that apply to no data file, in a separate commit."""
         if unused := self._find_unused_deletes(FileTable.empty()):
             require(self.target, Rewrites).rewrite((), (), RewriteSettings(unused))
 
@@ -126,7 +133,7 @@ class _Compaction:
         return rewrite_sorted(writes, self.scan, plan, groups, self.arrangement, self.executor)
 
     def _find_unused_deletes(self, table: FileTable) -> list[tuple[str, int | None]]:
-        """Return the delete files that no file needs once the files of the table are rewritten."""
+        """Return path and offset of the delete files that no file needs once the files of `table` are rewritten."""
         everything = self.options.remove_dangling_deletes
         if not everything and not table.drop_unused_deletes().deletes.num_rows:
             return []
@@ -156,9 +163,9 @@ def _all_rows(target: Target, where: str | None) -> ScanSpec:
 def _commit_as_planned(
     target: Target, where: str | None, table: FileTable, files: Sequence[WrittenFile], how: RewriteSettings
 ) -> None:
-    """Commit the rewrite of `table`, and retry after concurrent commits unless the target does so itself.
+    """Commit `files` as the rewrite of the files in `table`; retry after concurrent commits unless the target does so.
 
-    Raises `CommitConflict` if one of them changed the rewritten files or their deletes.
+    Raises `CommitConflict` if a concurrent commit changed the rewritten files or their deletes.
     """
     before, attempts = table.state(), Attempts(target.retries)
     while True:
@@ -195,7 +202,7 @@ def unused_deletes(table: FileTable, gone: np.ndarray, *, everything: bool = Fal
 
 @dataclass(frozen=True)
 class _SortGroup:
-    """Writes the rows of a group, sorted; pickled for workers."""
+    """A worker task: writes the rows of a file group, sorted. `of_keys` reads only the columns that are sorted by."""
 
     writes: TableWrites
     arrangement: CompactionOrder
@@ -221,11 +228,11 @@ def rewrite_sorted(
     arrangement: CompactionOrder,
     executor: PlanningExecutor | None,
 ) -> list[WrittenFile]:
-    """Write the rows of a plan, sorted within each group; `groups` has the group number of each file of the plan.
+    """Write the rows of a plan to new files, sorted within each group; return the files.
 
-    Groups are sorted one after the other in this process, with bounded memory and temporary files. An executor runs one
-    task per group; if it can exchange rows, as Spark can, several workers sort one group. All new files are deleted on
-    failure.
+    `groups` has the group number of each file of the plan. Groups are sorted one after the other in this process, with
+    bounded memory and temporary files. An executor runs one task per group; if it can exchange rows, as Spark can,
+    several workers sort one group. All new files are deleted on failure.
     """
     if not len(plan.table):
         return []
@@ -253,9 +260,10 @@ _FILES = 2
 class Thresholds:
     """Thresholds that decide which files are rewritten; sizes in bytes.
 
-    - `smallest`, `largest`: file sizes; None for no largest.
-    - `deletes`: number of delete files of a data file, None for no limit; `ratio`: share of deleted rows.
-    - `files`: minimum number of files of a partition that are rewritten for their sizes.
+    - `smallest`, `largest`: files outside this range are rewritten; None for no largest size.
+    - `deletes`: a data file with so many delete files is rewritten; None for no limit.
+    - `ratio`: a data file with deletes and at least this share of deleted rows is rewritten.
+    - `files`: minimum number of files of a group, unless one of them is too large or has too many deletes.
     - `group_size`: maximum size of a group of files that are rewritten together.
     - `by_size`: whether sizes count; `everything`: whether all files are rewritten.
     """
@@ -294,7 +302,10 @@ class Thresholds:
         )
 
     def groups(self, table: FileTable) -> np.ndarray:
-        """Return the group number of each file, -1 for a file that stays; all files of a group have one partition."""
+        """Return the group number of each file, -1 for a file that is not rewritten.
+
+        All files of a group are in one partition.
+        """
         sizes = pc.fill_null(table.files["size"], 0).to_numpy()
         deleted, large = self.have_deletes(table), self._is_large(sizes)
         chosen = deleted | large | (self.by_size & (sizes < self.smallest))
@@ -320,7 +331,7 @@ class Thresholds:
         return result
 
     def have_deletes(self, table: FileTable) -> np.ndarray:
-        """Return a mask of the files that have too many deletes or deleted rows."""
+        """Return a mask of the files whose number of deletes or share of deleted rows reaches the threshold."""
         counts = table.references.counts
         many: np.ndarray = np.zeros(len(table), dtype=bool) if self.deletes is None else counts >= self.deletes
         rows = pc.fill_null(table.files["record_count"], 0).to_numpy()
@@ -328,7 +339,10 @@ class Thresholds:
 
 
 def deleted_rows(table: FileTable) -> np.ndarray:
-    """Return the number of rows of each file that are deleted by position; deletes of several files are not counted."""
+    """Return the number of rows of each file that are deleted by position.
+
+    Delete files that apply to several data files are not counted.
+    """
     uses = table.references
     rows = pc.fill_null(table.deletes["record_count"], 0).to_numpy()
     is_own = np.bincount(uses.number, minlength=len(rows)) == 1
@@ -338,7 +352,8 @@ def deleted_rows(table: FileTable) -> np.ndarray:
 def _pack_groups(partition: np.ndarray, sizes: np.ndarray, most: int) -> np.ndarray:
     """Return the group number of each file: one group per partition, several for a partition larger than `most` bytes.
 
-    Groups are numbered by partition, in order of first occurrence.
+    `partition` and `sizes` are the partition number and the bytes of each file. Groups are numbered by partition, in
+    order of first occurrence.
     """
     _, first, code = np.unique(partition, return_index=True, return_inverse=True)
     part = np.zeros(len(code), dtype=np.int64)

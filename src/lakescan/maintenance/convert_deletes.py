@@ -32,7 +32,11 @@ from lakescan.writing.table_writes import WrittenFile
 
 @dataclass(frozen=True)
 class _DeletedRowFinder:
-    """Finds the rows of a task group that equality deletes delete; pickled for workers."""
+    """A worker task: finds the rows of a task group that equality deletes delete.
+
+    Returns the row positions by data file, as serialized bitmaps. `equality` are the deletes of the whole plan; None to
+    read those of the group.
+    """
 
     context: ReadContext
     equality: EqualityDeletes | None = None
@@ -74,7 +78,7 @@ def convert_equality_deletes(target: Target, executor: PlanningExecutor | None =
 
 
 def _find_deleted_rows(plan: ScanPlan, context: ReadContext, executor: PlanningExecutor | None) -> dict[str, BitMap64]:
-    """Return the rows that equality deletes delete, by data file."""
+    """Return the positions of the rows that equality deletes delete, by data file."""
     shared = EqualityDeletes(context, plan.deletes, lambda: _scan_tasks(plan)) if executor is None else None
     found: dict[str, BitMap64] = {}
     for some in (executor or LOCAL).map(_DeletedRowFinder(context, shared), plan.groups):

@@ -29,7 +29,11 @@ _DETAIL = pa.schema(
 
 
 def iceberg_detail(spec: ScanSpec, name: str | None) -> pa.Table:
-    """Return the row, with the counts of the current snapshot's summary; `createdAt` is the oldest snapshot's time."""
+    """Return a table with the one row of DESCRIBE DETAIL for an Iceberg table.
+
+    File counts come from the current snapshot's summary; `createdAt` is the oldest snapshot's time. `name` is the
+    table's name, None without one.
+    """
     table, current = spec.table, spec.snapshot
     snapshots = as_table(spec.metadata_table("snapshots"))
     times = sorted(each for each in snapshots["committed_at"].to_pylist() if each is not None)

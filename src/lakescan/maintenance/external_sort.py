@@ -80,7 +80,10 @@ def _sample_table(rows: pa.Table) -> pa.Table:
 
 
 def _sample(batches: Iterator[pa.RecordBatch]) -> tuple[pa.Table, int]:
-    """Return every n-th row with its number, at most twice `_SAMPLE` rows, and the total number of rows."""
+    """Return a sample, every n-th row with its row number, and the total number of rows.
+
+    The sample has at most twice `_SAMPLE` rows.
+    """
     step, count = 1, 0
     kept: list[pa.Table] = []
     rows = 0
@@ -100,12 +103,15 @@ _NUMBER = "__lakescan_number"
 
 
 def add_row_numbers(rows: pa.Table, numbers: np.ndarray) -> pa.Table:
-    """Return rows with their numbers, which order rows with equal keys."""
+    """Return rows with their row numbers as an additional column, which orders rows with equal keys."""
     return rows.append_column(_NUMBER, pa.array(numbers, pa.int64()))
 
 
 def range_bounds(sample: pa.Table, compare: Ranking, ranges: int) -> pa.Table:
-    """Return the rows of the sample at which ranges start; row numbers order rows with equal keys."""
+    """Return the rows of the sample at which sort ranges start, in order; there are at most `ranges` - 1 of them.
+
+    `sample` has the column of `add_row_numbers`, which orders rows with equal keys.
+    """
     order = np.lexsort([sample[_NUMBER].to_numpy(), *compare(sample)[::-1]])
     places = np.unique(np.linspace(0, len(order), ranges + 1).astype(np.int64)[1:-1])
     return sample.take(pa.array(order[places]))
@@ -119,7 +125,10 @@ def _divide_rows(
     folder: Path,
     most: int,
 ) -> list[Path]:
-    """Write the rows of each range into a file; return the files in order."""
+    """Write the rows of each sort range into a temporary Arrow file in `folder`; return the files in order.
+
+    Rows are divided by `bounds` (see `range_bounds`), about `most` bytes at a time.
+    """
     paths = [folder / f"{number}.arrow" for number in range(bounds.num_rows + 1)]
     first = next(batches)
     with ExitStack() as stack:
@@ -155,7 +164,7 @@ def join_batches(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Ta
 
 
 def range_numbers(rows: pa.Table, compare: Ranking, bounds: pa.Table) -> np.ndarray:
-    """Return the range number of each row: the number of bounds that are not above it."""
+    """Return the sort range number of each row: the number of `bounds` that do not come after it."""
     both = pa.concat_tables([bounds.select(rows.column_names), rows])
     order = np.lexsort([both[_NUMBER].to_numpy(), *compare(both)[::-1]])
     is_bound = order < bounds.num_rows
@@ -175,7 +184,10 @@ _UNKNOWN = 1_000  # every n-th row is sampled if the number of rows is not recor
 
 @dataclass(frozen=True)
 class _GroupPart:
-    """A part of a sorted group: the group's number, the number of its first shard, and the tasks to read."""
+    """A part of a file group to sort.
+
+    `group` is the group's number, `first` the number of its first shard, and `tasks` the files to read.
+    """
 
     group: int
     first: int
@@ -184,7 +196,11 @@ class _GroupPart:
 
 @dataclass(frozen=True)
 class _SampleKeys:
-    """Samples the keys of every `step`-th row of a part; pickled for workers."""
+    """A worker task: samples the sort keys of a part of a group.
+
+    It takes every n-th row, where n is in `steps` by group, and returns the group's number and the sample, None without
+    rows.
+    """
 
     context: ReadContext
     columns: tuple[str, ...]
@@ -204,7 +220,10 @@ class _SampleKeys:
 
 @dataclass(frozen=True)
 class _DivideRows:
-    """Divides the rows of a part by the ranges of its group; pickled for workers."""
+    """A worker task: divides the rows of a part by the ranges of its group, and yields them by shard number.
+
+    `samples` and `bounds` are the sample and the range bounds of each group, None for a group without rows.
+    """
 
     writes: TableWrites
     arrangement: CompactionOrder
@@ -228,7 +247,7 @@ class _DivideRows:
 
 @dataclass(frozen=True)
 class _SortShare:
-    """Sorts the rows of a shard and writes them; pickled for workers."""
+    """A worker task: sorts the rows of a shard, and writes them to data files."""
 
     writes: TableWrites
     arrangement: CompactionOrder
@@ -271,9 +290,10 @@ def sort_by_exchange(
     executor: ExchangingExecutor,
     write_id: str,
 ) -> list[WrittenFile]:
-    """Write the rows of a plan, sorted within each group; `groups` numbers the files of the plan from 0.
+    """Write the rows of a plan to new files, sorted within each group by workers that exchange rows; return the files.
 
-    `contexts` are the read contexts for all columns, and for the key columns.
+    `groups` has the group number, from 0, of each file of the plan. `contexts` are the read contexts for all columns,
+    and for the key columns.
     """
     of_split = groups[plan.splits["file"].to_numpy()]
     lengths = plan.splits["length"].to_numpy()
@@ -304,7 +324,7 @@ def sort_by_exchange(
 
 
 def _sample_steps(plan: ScanPlan, groups: np.ndarray) -> tuple[int, ...]:
-    """Return n for each group, of which every n-th row is sampled; `groups` has the group of each file."""
+    """Return the sampling step of each group, n for every n-th row; `groups` has the group number of each file."""
     rows = plan.files["record_count"].fill_null(-1).to_numpy()
     known = np.bincount(groups, weights=np.maximum(rows, 0))
     unknown = np.bincount(groups, weights=rows < 0) > 0

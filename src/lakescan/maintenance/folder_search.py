@@ -23,7 +23,10 @@ _TASKS = 256  # maximum number of folder groups, one per worker task
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder to list: everything below it, only the files directly in it, or a key range of it."""
+    """A folder to list: everything below it if `is_deep`, else only the files directly in it.
+
+    `keys` limits this to a range of keys (S3 object names); None for no limit.
+    """
 
     location: str
     is_deep: bool
@@ -34,9 +37,10 @@ class Folder:
 class FolderContents:
     """The result of a first listing of some folders.
 
+    - `folders`: these folders.
     - `tables`: the locations of other tables; `metadata`: the metadata files in the table's own metadata folder.
     - `count`: the number of files that were listed.
-    - `files`: a local file with the listing; None if workers cannot pass it on.
+    - `files`: the path of a local file with the listing; None if workers share no folder.
     """
 
     folders: tuple[Folder, ...]
@@ -48,10 +52,13 @@ class FolderContents:
 
 @dataclass(frozen=True)
 class FolderSearch:
-    """Lists folders for candidates older than `cutoff`, outside of `others` (tables) and of `shared` metadata.
+    """Lists folders for candidates, which are possible orphan files.
 
-    `roots` are the folders that are searched, normalized. `kept_in` is a local folder for the first listing, so that
-    nothing is listed twice; None without a folder that all workers can access.
+    - `cutoff`: candidates were last modified before it.
+    - `roots`: the folders that are searched, normalized.
+    - `others`: the locations of other tables; their files are not candidates.
+    - `shared`: a folder of another format's metadata; its files are not candidates. None without one.
+    - `kept_in`: a local folder for the first listing, so that nothing is listed twice; None if workers share no folder.
     """
 
     storage: Storage
@@ -68,7 +75,7 @@ class FolderSearch:
         return Listing(location, self.rules.partition_names, self.rules.shown, self.roots)
 
     def list_folders(self, folders: tuple[Folder, ...]) -> FolderContents:
-        """List folders for other tables, and for the table's own metadata files."""
+        """List folders once, for other tables, the table's own metadata files, and the number of files."""
         listing, tables, metadata = self._listing, set[str](), list[FileEntry]()
         path = None if self.kept_in is None else str(Path(self.kept_in, f"{uuid4()}.arrow"))
         count, writer = 0, None if path is None else pa.ipc.new_file(path, LISTED)
@@ -85,7 +92,7 @@ class FolderSearch:
         return FolderContents(folders, frozenset(tables), tuple(metadata), count, path)
 
     def candidates(self, found: FolderContents) -> Iterator[pa.Table]:
-        """Yield the candidates of these folders (`LISTED`), in parts."""
+        """Yield the candidates (`LISTED`) in the folders of a first listing, in chunks."""
         listing = self._listing
         parts = self._files(found.folders) if found.files is None else _read_listing(found.files)
         for part in parts:
@@ -105,7 +112,7 @@ def _read_listing(path: str) -> Iterator[pa.Table]:
 
 
 def folders_to_list(storage: Storage, folders: Sequence[str]) -> list[Folder]:
-    """Return the folders divided for workers.
+    """Return the folders to list, divided for workers.
 
     In S3 they are divided by key ranges, elsewhere by their subfolders, level by level, until there are enough. A
     folder whose subfolders cannot be listed is not divided.
@@ -128,7 +135,10 @@ def folders_to_list(storage: Storage, folders: Sequence[str]) -> list[Folder]:
 
 
 def folder_tasks(folders: Sequence[Folder]) -> list[tuple[Folder, ...]]:
-    """Return the folders in groups for workers; neighbours, which often have similar sizes, are in different groups."""
+    """Return the folders in groups, one per worker task.
+
+    Neighbours, which often have similar sizes, are in different groups.
+    """
     count = min(_TASKS, len(folders))
     return [tuple(folders[at::count]) for at in range(count)]
 

@@ -31,7 +31,11 @@ class Listing:
     elsewhere: tuple[str, ...] = ()
 
     def candidates(self, files: pa.Table, cutoff: datetime, others: Collection[str], shared: str | None) -> pa.Table:
-        """Return files older than `cutoff` that are neither hidden, nor in another table's folder, nor in `shared`."""
+        """Return files older than `cutoff` that are neither hidden, nor in another table's folder, nor in `shared`.
+
+        `others` are the normalized locations of other tables, and `shared` is a folder of another format's metadata, or
+        None. Files with an unknown modification time are left out.
+        """
         moment = pa.scalar(cutoff, pa.timestamp("us", "UTC"))
         old = files.filter(pc.fill_null(pc.less(files["modified"], moment), False))
         places = normalize(old["location"])
@@ -42,7 +46,10 @@ class Listing:
         return old.filter(pc.and_not(mine, self._hidden(names)))
 
     def _hidden(self, names: pa.Array) -> pa.Array:
-        """Return a mask of names that Spark and Hadoop hide: they start with _ or a dot, except partition folders."""
+        """Return a mask of file names that Spark and Hadoop hide: they start with _ or a dot.
+
+        Names that start with one of `shown`, and names like partition folders (`column=value`), are not hidden.
+        """
         marked = pc.match_substring_regex(names, r"^[_.]")
         for each in self.shown:
             marked = pc.and_not(marked, pc.starts_with(names, each))
@@ -64,11 +71,11 @@ class Listing:
         return is_marked and name.partition("=")[0] not in self.partitions
 
     def other_tables(self, files: pa.Table) -> set[str]:
-        """Return the normalized locations of other tables in these folders, by their Delta logs or Iceberg metadata."""
+        """Return the normalized locations of other tables with a Delta log or Iceberg metadata among these files."""
         return table_folders(files) - {self.location}
 
     def metadata_files(self, files: pa.Table) -> list[FileEntry]:
-        """Return the Iceberg metadata files in the table's own metadata folder."""
+        """Return those of the files that are Iceberg metadata files in the table's own metadata folder."""
         found = metadata_of_tables(files)
         folders = pc.replace_substring_regex(normalize(found["location"]), "/metadata/[^/]*$", "")
         mine = found.filter(pc.equal(folders, self.location))

@@ -134,11 +134,11 @@ _AT_ONCE = 10_000  # number of files to look up in one call
 
 
 def inventory_files(inventory: Any, location: str) -> pa.Table:
-    """Return the files of an inventory that are in the table's folder (`listing.LISTED`).
+    """Return the files of an inventory that are in the table's folder `location` (`listing.LISTED`).
 
     The inventory is a table (Arrow, or anything with an Arrow stream) with the columns `path` (absolute, or relative to
     the table's folder), `length` in bytes, `isDir` and `modificationTime` in milliseconds since 1970. Raises
-    `InvalidOption`.
+    `InvalidOption` for anything else, and for files with a missing value.
     """
     try:
         table = inventory if isinstance(inventory, pa.Table) else pa.table(inventory)

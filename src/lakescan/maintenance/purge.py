@@ -93,7 +93,7 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
 
 
 def _current_uuid(catalog: Catalog, identifier: Identifier) -> str | None:
-    """Return the uuid of the table that has this name now, or None without one."""
+    """Return the UUID of the table that has this name now, or None without one."""
     from pyiceberg.exceptions import NoSuchTableError
 
     try:

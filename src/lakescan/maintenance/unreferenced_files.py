@@ -53,14 +53,20 @@ _ROWS = pa.schema(
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """The unreferenced candidates of a shard (`location`, `size`, `kind`), or why they cannot be determined."""
+    """The result for one shard: the unreferenced candidates (`orphans`, with `location`, `size` and `kind`).
+
+    `unclear` is the feature and detail of an `UnsupportedFeature` error if they cannot be determined, else None.
+    """
 
     orphans: pa.Table
     unclear: tuple[str, str] | None = None
 
 
 class FileRowSource(Protocol):
-    """Rows (`_ROWS`) for a worker to read: candidates for removal, or referenced files. Pickled for workers."""
+    """A source of rows (`_ROWS`) for a worker to read: candidates for removal, or referenced files.
+
+    It can be pickled.
+    """
 
     @property
     def count(self) -> int:
@@ -72,7 +78,7 @@ class FileRowSource(Protocol):
 
 @dataclass(frozen=True)
 class FolderCandidates:
-    """The candidates in some folders."""
+    """The candidates in some folders; `found` is the first listing of these."""
 
     search: FolderSearch
     found: FolderContents
@@ -90,7 +96,7 @@ class FolderCandidates:
 
 @dataclass(frozen=True)
 class ListedCandidates:
-    """Candidates that are known already, with their sizes."""
+    """Candidates for removal that are in memory: `files` has their `location` and `size`."""
 
     files: pa.Table
 
@@ -106,7 +112,7 @@ class ListedCandidates:
 
 @dataclass(frozen=True)
 class ExpiredSnapshotFiles:
-    """The files of expired snapshots that are in the table's own folders."""
+    """The files of expired snapshots that are in the table's own folders, `owned`; `part` reads them."""
 
     part: SnapshotFiles
     owned: tuple[str, ...]
@@ -114,7 +120,7 @@ class ExpiredSnapshotFiles:
 
     @property
     def count(self) -> int:
-        """The rows of one shard as an estimate: a part is some manifests."""
+        """A constant estimate, the rows of one shard: the part's manifests are not read to count them."""
         return _SHARE
 
     def rows(self) -> Iterator[pa.Table]:
@@ -126,7 +132,7 @@ class ExpiredSnapshotFiles:
 
 @dataclass(frozen=True)
 class MetadataReferences:
-    """The files that a part of the metadata references."""
+    """The files that a part of the metadata references, for comparison with candidates."""
 
     part: ReferencedFiles
 
@@ -148,13 +154,13 @@ class MetadataReferences:
 
 @dataclass(frozen=True)
 class FileComparison:
-    """Divides candidates and referenced files into shards by name, and compares those of a shard."""
+    """Divides candidates and referenced files into `shares` shards by name, and compares those of a shard."""
 
     storage: Storage
     shares: int
 
     def split(self, item: FileRowSource) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the rows of an item, keyed by shard."""
+        """Yield the rows of a source, each table with the number of its shard."""
         for rows in _merge_small_parts(item.rows()):
             keys = comparison_keys(self.storage, rows["location"].combine_chunks())
             share = (hashes(keys) % np.uint64(self.shares)).astype(np.int64)
@@ -165,7 +171,7 @@ class FileComparison:
                 yield int(share[start]), rows.take(pa.array(order[start:end]))  # a slice is pickled as the whole
 
     def take(self, tables: Iterator[pa.Table]) -> ComparisonResult:
-        """Return the unreferenced candidates of a shard, each once."""
+        """Compare the rows of a shard: return the candidates that no metadata references, each once."""
         whole = pa.concat_tables(tables)
         named = whole.filter(whole["named"])
         candidates = whole.filter(pc.invert(whole["named"]))
@@ -181,7 +187,7 @@ class FileComparison:
 
 
 def _referenced_locations(named: pa.Table) -> pa.Array:
-    """Return the locations that are referenced unconditionally, or by the newest claim of their entry."""
+    """Return the locations of referenced files: without an `entry`, or held by the newest claim of their entry."""
     always = named["entry"].is_null()
     claims = named.filter(pc.invert(always))
     locations = [named.filter(always)["location"].combine_chunks()]
@@ -223,7 +229,7 @@ def find_orphans(
     cutoff: datetime,
     executor: ExchangingExecutor,
 ) -> pa.Table:
-    """Return orphan files older than `cutoff` in folders (`location`, `size`); workers list and compare.
+    """Return the orphan files in `folders` older than `cutoff` (`location`, `size`, `kind`); workers list and compare.
 
     Raises `UnsupportedFeature` if it is unclear whether files belong to the table.
     """
@@ -262,7 +268,10 @@ def find_listed_orphans(
 
 
 def shared_metadata_folder(rules: FileRules, metadata: Sequence[FileEntry], storage: Storage) -> str | None:
-    """Return the folder of another format's metadata if that format shares the table's data files, else None."""
+    """Return the folder of another format's metadata if that format shares the table's data files, else None.
+
+    `metadata` are metadata files that were found in the table's metadata folder. The folder is normalized.
+    """
     if rules.shared_metadata is None or not (rules.is_shared or metadata):
         return None
     return normal(storage.current_location(rules.shared_metadata))
@@ -276,11 +285,11 @@ def select_unreferenced_files(
     executor: ExchangingExecutor,
     elsewhere: Sequence[ReferencedFiles] = (),
 ) -> pa.Table:
-    """Return the candidates that are unreferenced (`location`, `size`, `kind`), each once.
+    """Return the candidates that are unreferenced (`location`, `size`, `kind`), each once, sorted by location.
 
-    Neither the table may reference them, nor tables whose `metadata` files are in the same folder, nor the parts in
-    `elsewhere`. The table is reopened, and concurrent commits are read at the end. Raises `UnsupportedFeature` like
-    `removal.unreferenced_by_name`.
+    Files removed after `since` count as referenced. Neither the table may reference the candidates, nor tables whose
+    `metadata` files are in the same folder, nor the parts in `elsewhere`. The table is reopened, and concurrent commits
+    are read at the end. Raises `UnsupportedFeature` like `removal.unreferenced_by_name`.
     """
     storage, before = target.storage, target.reopen()
     parts: list[ReferencedFiles] = [*require(before, OrphanRemoval).parts_in_use(since, metadata), *elsewhere]
@@ -309,9 +318,9 @@ def _location_array(files: pa.Table) -> pa.Array:
 
 
 def remove_files(storage: Storage, files: pa.Table, executor: PlanningExecutor) -> pa.Table:
-    """Delete files by their `location`, in chunks on workers; return the files that were deleted.
+    """Delete files by their `location`, in chunks on workers; return the rows of those that were deleted.
 
-    After an interruption, running it again deletes the others.
+    Files that cannot be deleted are logged. After an interruption, running it again deletes the others.
     """
     chunks = chunks_of(files["location"].combine_chunks(), _CHUNK)
     left = [each for some in executor.map(partial(_remove_chunk, storage), chunks) for each in some]
@@ -322,7 +331,10 @@ def remove_files(storage: Storage, files: pa.Table, executor: PlanningExecutor) 
 
 
 def run_with_exchange(executor: PlanningExecutor | None, run: Callable[[ExchangingExecutor], pa.Table]) -> pa.Table:
-    """Call `run` with an executor that exchanges rows: the given one, or one with temporary files."""
+    """Return the result of `run`, called with an executor that exchanges rows.
+
+    That is `executor` if it can do so, else one that exchanges rows through temporary files.
+    """
     if isinstance(executor, ExchangingExecutor):
         return run(executor)
     with FileExchange(executor) as files:
@@ -338,7 +350,7 @@ def _no_references(folder: str) -> Iterator[pa.Array]:
 
 
 def _references_since(before: Target, cutoff: datetime, metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
-    """Yield locations referenced since `before`: files of newer commits, and those the metadata file names."""
+    """Yield the locations of files that newer commits than `before` added, and that the current metadata file names."""
     yield from before.files_added_since(before.base_state)
     yield from next(iter(require(before.reopen(), OrphanRemoval).parts_in_use(cutoff, metadata))).locations()
 
@@ -348,7 +360,7 @@ R = TypeVar("R")
 
 
 class FileExchange:
-    """An executor that exchanges rows through files in a temporary folder; another executor runs the work.
+    """An executor that exchanges rows through files in a temporary folder (`folder`); another executor runs the work.
 
     It is a context manager, which deletes the folder at its end.
     """
@@ -430,13 +442,20 @@ _NUMBERS = pa.schema(
 
 @dataclass(frozen=True)
 class _FileNumbers:
-    """Finds candidates that are linked to referenced files, in shards of local files by inode number."""
+    """Finds candidates that are the same file as a referenced one with another name, in `shares` shards by inode.
+
+    For local files only.
+    """
 
     storage: Storage
     shares: int
 
     def split(self, item: tuple[ReferencedFiles, bool]) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the existing files of a part, keyed by shard; links of referenced files are followed."""
+        """Yield the existing files of a part, each table with the number of its shard.
+
+        `item` is the part, and whether its files are referenced (otherwise they are candidates). Symbolic links of
+        referenced files are followed.
+        """
         part, is_named = item
         for chunk in part.locations():
             numbers = file_numbers(self.storage, chunk.to_pylist(), follow=is_named)
@@ -468,9 +487,10 @@ class _FileNumbers:
 def unlinked_mask(
     storage: Storage, locations: pa.Array, parts: Sequence[ReferencedFiles], names: int, executor: ExchangingExecutor
 ) -> pa.Array:
-    """Return a mask of the locations that no reference in `parts` is linked to.
+    """Return a mask of the locations whose local file is not also referenced under another name.
 
-    `names` is the approximate number of references.
+    That is by a hard link, or as the target of a symbolic link, among the references in `parts`. `names` is the
+    approximate number of references. The mask is all True in other stores.
     """
     kept = pa.repeat(True, len(locations))
     if not len(locations) or split_location(storage.current_location(locations[0].as_py()))[0] != "file":
@@ -484,5 +504,8 @@ def unlinked_mask(
 
 
 def chunks_of(values: pa.Array, size: int) -> list[pa.Array]:
-    """Return the values in chunks for workers; they are copies, since a slice is pickled with the whole array."""
+    """Return the values in chunks of `size` for workers.
+
+    The chunks are copies, since a slice is pickled with the whole array.
+    """
     return [values.take(pa.array(range(at, min(at + size, len(values))))) for at in range(0, len(values), size)]

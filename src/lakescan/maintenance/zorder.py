@@ -27,16 +27,20 @@ _ZORDER = "zorder"
 
 @dataclass(frozen=True)
 class CompactionOrder:
-    """A row order: `terms`, or the Z-order curve through the columns `zorder_by`. Pickled for workers."""
+    """The row order of a compaction: by `terms`, or along the Z-order curve through the columns `zorder_by`.
+
+    It can be pickled.
+    """
 
     terms: tuple[SortTerm, ...] = ()
     zorder_by: tuple[str, ...] = ()
 
     @staticmethod
     def resolve(options: CompactOptions, writes: TableWrites, name: str) -> CompactionOrder | None:
-        """Return the order that options request; None for the strategy `binpack`.
+        """Return the order that options request, by default the table's sort order; None for the strategy `binpack`.
 
-        Raises `InvalidOption` if there is nothing to sort by, and `NoSuchColumn`.
+        Raises `InvalidOption` if there is nothing to sort by, and `NoSuchColumn`. `name` is the table's name, for
+        messages.
         """
         if options.strategy == "binpack":
             return None
@@ -59,7 +63,7 @@ class CompactionOrder:
         return writes.sort_keys(self.terms or plain_terms(self.zorder_by))
 
     def columns(self, writes: TableWrites) -> list[str]:
-        """Return the columns of the table that the keys are computed from."""
+        """Return the names of the table's columns that the keys are computed from."""
         return list(dict.fromkeys(key.column for key in self.keys(writes)))
 
     def ranking(self, writes: TableWrites, sample: pa.Table) -> Ranking:
@@ -78,7 +82,7 @@ class CompactionOrder:
 
 
 def _quantiles(values: pa.Array, most: int) -> pa.Array:
-    """Return at most `most` distinct values, in order, that divide the others into parts of about the same size."""
+    """Return at most `most` distinct values, in order, that divide all values into ranges of about the same count."""
     values = values.drop_null()
     order = np.argsort(ranks_of(values), kind="stable")
     places = np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).astype(np.int64)) if len(order) else order
@@ -96,7 +100,10 @@ def _position(values: pa.Array, bounds: pa.Array, bits: int) -> np.ndarray:
 
 
 def interleave_bits(places: Sequence[np.ndarray], bits: int) -> np.ndarray:
-    """Return numbers that interleave the bits of the places, the most significant first; below 2 ** 63."""
+    """Return numbers that interleave the lowest `bits` bits of `places`, one array per column; below 2 ** 63.
+
+    The highest bit of the first column is the most significant.
+    """
     result = np.zeros(len(places[0]), dtype=np.int64)
     for bit in reversed(range(bits)):
         for place in places:

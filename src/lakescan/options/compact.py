@@ -26,7 +26,7 @@ _ratio = ValueParser(_share, "a number above 0, up to 1", "float | str")
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class CompactOptions(WriteOptions):
-    """The parsed options of a compaction; None for an option that is not given and has no default."""
+    """The parsed options of a compaction; None for an option that was not passed and has no default."""
 
     KIND: ClassVar[str] = "compaction option"
     WITHOUT: ClassVar[str] = "compact"
@@ -152,7 +152,10 @@ class CompactOptions(WriteOptions):
 
     @classmethod
     def parse(cls, values: Mapping[str, object], format_name: str | None = None) -> Self:
-        """Parse options; raises `InvalidOption` for errors as in writes, and for options that contradict each other."""
+        """Parse options; raises `InvalidOption` for errors as in writes, and for options that contradict each other.
+
+        Without `strategy`, `zorder_by` or `sort_order` selects it. `format_name` is the table's format, if known.
+        """
         options = super().parse(values, format_name)
         if options.is_staged:
             raise InvalidOption(

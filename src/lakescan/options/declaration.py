@@ -73,10 +73,10 @@ class Group(Enum):
 
 @dataclass(frozen=True)
 class Option:
-    """The declaration of one option.
+    """The declaration of one option, which may be a prefix of many names.
 
     Args:
-        name: The name that Iceberg, Delta or Spark uses.
+        name: The name that Iceberg, Delta or Spark uses; it ends with `.NAME` for a prefix.
         value: The parser of its values.
         doc: Its meaning, for the documentation.
         group: Its purpose.
@@ -158,7 +158,10 @@ def option(
 
 
 def prefix_option(name: str, doc: str, group: Group, formats: tuple[str, ...] = BOTH) -> Mapping[str, str]:
-    """Declare options that share a prefix, such as `table-property.NAME`. The attribute maps each NAME to its text."""
+    """Declare options that share a prefix, such as `table-property.NAME`, as an attribute of an `OptionSet`.
+
+    The attribute maps each NAME to its value as text.
+    """
     declared = Option(name, ValueParser(_as_property, "text", "str"), doc, group, formats)
     return field(default_factory=dict, metadata={_DECLARATION: declared})
 
@@ -181,8 +184,10 @@ def as_keyword(name: str) -> str:
 class OptionSet:
     """The parsed options of one read or write, one attribute per option. Immutable.
 
-    `given` maps the attributes of the given options to the names that the caller used, in the order of declaration.
-    `without_effect` has the names of given options that the other side, writes or reads, obeys (Delta).
+    - `given`: maps the attribute of each option that the caller passed to the name that the caller used, in the order
+      of declaration.
+    - `without_effect`: options that have no effect here, as they are for writes in a read or for reads in a write; only
+      Delta accepts these.
     """
 
     KIND: ClassVar[str] = "option"
@@ -196,7 +201,11 @@ class OptionSet:
 
     @classmethod
     def parse(cls, values: Mapping[str, object]) -> Self:
-        """Parse options; raises `InvalidOption` for unknown names, invalid values and contradictions."""
+        """Parse options by name; names are compared ignoring case, hyphens, underscores and known prefixes.
+
+        Raises `InvalidOption` for unknown names, invalid values and contradictions, and `UnsupportedFeature` for
+        options that are not implemented.
+        """
         known = _option_index(cls)
         parsed: dict[str, Any] = {}
         given: dict[str, str] = {}
@@ -220,7 +229,7 @@ class OptionSet:
         return cls(given=_declaration_order(cls, given), without_effect=tuple(ignored), **parsed)
 
     def merge(self, values: Mapping[str, object]) -> Self:
-        """Return these options updated with `values`, which take precedence; raises `InvalidOption`."""
+        """Return these options updated with `values`, which take precedence; raises the errors of `parse`."""
         later = type(self).parse(values)
         changed = {attribute: getattr(later, attribute) for attribute in later.given}
         ignored = (*self.without_effect, *later.without_effect)
@@ -231,7 +240,7 @@ class OptionSet:
     def merge_arguments(self, values: Mapping[str, object]) -> Self:
         """Return these options together with `values`, which a function takes as arguments.
 
-        Raises `InvalidOption` if an option is in both with different values.
+        Raises `InvalidOption` if an option is in both with different values, and the errors of `parse`.
         """
         later = type(self).parse(values)
         changed: dict[str, Any] = {}
@@ -250,7 +259,10 @@ class OptionSet:
         )
 
     def exclude(self, names: Iterable[str]) -> Self:
-        """Return these options without those in `names`. Any name of an option, in any case or style, excludes it."""
+        """Return these options with the defaults of those in `names`, as if they had not been passed.
+
+        Names may have any case and style; an alias also excludes its option. Raises `KeyError` for an unknown name.
+        """
         known = _option_index(type(self))
         gone = {known[normalise_name(name)][0] for name in names}
         plain = type(self)()
@@ -261,16 +273,16 @@ class OptionSet:
         )
 
     def names_of_groups(self, *groups: Group) -> tuple[str, ...]:
-        """Return the names of the given options that belong to one of the groups."""
+        """Return the names of the options that the caller passed and that belong to one of the groups."""
         declared = declarations(type(self))
         return tuple(name for attribute, name in self.given.items() if declared[attribute].group in groups)
 
     def values(self) -> dict[str, Any]:
-        """Return the values of the given options, by the names that the caller used."""
+        """Return the values of the options that the caller passed, by the names that the caller used."""
         return {name: getattr(self, attribute) for attribute, name in self.given.items()}
 
     def check_format(self, format_name: str) -> None:
-        """Raise `InvalidOption` if a given option does not exist for the table's format."""
+        """Raise `InvalidOption` if the caller passed an option that does not exist for the table's format."""
         declared = declarations(type(self))
         if self.without_effect and format_name not in DELTA:
             raise self._unknown_error(self.without_effect[0])
@@ -297,12 +309,12 @@ class OptionSet:
 
     @classmethod
     def _other_side(cls) -> type[OptionSet] | None:
-        """Return the write options class for reads, and vice versa, as Delta accepts both kinds. None without one."""
+        """Return the class of write options for reads, and vice versa, as Delta accepts both; None without one."""
         return None
 
     @classmethod
     def _check_ignored(cls, name: str, value: object) -> str:
-        """Check the value of an option that only the other side obeys, and return the option's name.
+        """Check an option that has no effect here, as it is for writes in a read or vice versa; return its name.
 
         Raises `InvalidOption` for an unknown name or a wrong value, and `UnsupportedFeature` for one not implemented.
         """
@@ -342,7 +354,10 @@ def declarations(options: type[OptionSet]) -> dict[str, Option]:
 
 
 def _option_index(options: type[OptionSet]) -> dict[str, tuple[str, str, Option]]:
-    """Map each normalised name (a prefix up to its dot) to its attribute, its name as declared, and its declaration."""
+    """Map each normalised name to its attribute, its name as declared, and its declaration.
+
+    The key of a prefix is the prefix up to its dot.
+    """
     return {
         spelled: (attribute, name, declared)
         for attribute, declared in declarations(options).items()

@@ -51,7 +51,7 @@ _CONDITION = ValueParser(_condition, "SQL, or an expression as JSON", "Predicate
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class ReadOptions(StreamOptions):
-    """The parsed options of a read or a stream; None for an option that is not given and has no default."""
+    """The parsed options of a read or a stream; None for an option that was not passed and has no default."""
 
     # The prefixes of Flink's session settings, in earlier and later versions.
     PREFIXES: ClassVar[tuple[str, ...]] = ("table.exec.iceberg.", "connector.iceberg.")
@@ -381,16 +381,16 @@ class ReadOptions(StreamOptions):
 
     @property
     def states(self) -> tuple[str, ...]:
-        """The names of the given options that select a snapshot or version to read."""
+        """The names of the options in use that select a snapshot or version to read; empty for the current one."""
         return tuple(name for name in self.names_of_groups(STATE) if name != "time-zone")
 
     @property
     def stream_options(self) -> tuple[str, ...]:
-        """The names of the given options that only streams take."""
+        """The names of the options in use that only streams take, without `streaming=false`."""
         return tuple(name for name in self.names_of_groups(STREAM) if name != "streaming" or self.streaming)
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """The names of the given options that select changes of a Delta table."""
+        """The names of the options in use that select changes of a Delta table, without `readChangeFeed=false`."""
         off = None if self.read_change_feed else self.given.get("read_change_feed")
         return tuple(name for name in self.names_of_groups(FEED) if name != off)

@@ -38,20 +38,26 @@ def _names(options: type[OptionSet]) -> set[str]:
 
 
 def session_settings() -> Mapping[str, str]:
-    """Map the names of session settings to option names. Later settings take precedence over earlier ones."""
+    """Return the option names by the names of the session settings that set them.
+
+    If settings set the same option, later ones in this order take precedence.
+    """
     general = {_PREFIX + name: name for name in sorted(_names(ReadOptions) | _names(WriteOptions))}
     return general | _OWN
 
 
 def parse_session_settings(settings: Mapping[str, str]) -> tuple[Given, ...]:
-    """Return the options that a session's settings set."""
+    """Return the options that a session's settings set, each as table format, option name and value."""
     names = session_settings()
     found = {names[each]: value for each, value in settings.items() if each in names}
     return tuple((_FORMAT, name, value) for name, value in found.items())
 
 
 def session_options(options: OptionSet, session: Iterable[Given], format_name: str) -> dict[str, str]:
-    """Return the session's options that apply to a read or write of a table and that `options` does not set itself."""
+    """Return the session's options for a table of the format `format_name`, as values by option name.
+
+    Left out are options that `options` sets itself, and that it does not have (reads and writes differ).
+    """
     names, attributes = _names(type(options)), {each.name: key for key, each in declarations(type(options)).items()}
     return {
         name: value

@@ -33,7 +33,7 @@ class SessionSettings:
 
     @property
     def options_only(self) -> SessionSettings:
-        """The settings without staging, for a write whose own options determine how rows are staged."""
+        """The settings without `wap_id` and `wap_branch`, for a write whose options determine how rows are staged."""
         return SessionSettings(options=self.options)
 
     def check(self) -> None:

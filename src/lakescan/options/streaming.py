@@ -68,7 +68,7 @@ _FAILURES: ValueParser[int | None] = ValueParser(_failures, "a number of failure
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class StreamOptions(OptionSet):
-    """The options that only streams take, parsed; None where there is no default and none was given."""
+    """The parsed options that only streams take; None for an option that was not passed and has no default."""
 
     starting_strategy: str | None = option(
         "starting-strategy",
@@ -221,7 +221,7 @@ def stream_start(options: ReadOptions) -> StreamStart:
 
 
 def _starts(options: ReadOptions) -> dict[str, StreamStart]:
-    """Return the start that each given option sets, by option name."""
+    """Return the starts of a stream that options set, by option name; empty if none does."""
     times = {
         "start-snapshot-timestamp": (StartAt.TIME, options.start_snapshot_timestamp),
         "stream-from-timestamp": (StartAt.TIME, options.stream_from_timestamp),
@@ -244,7 +244,7 @@ def _starts(options: ReadOptions) -> dict[str, StreamStart]:
 
 
 def batch_read_options(options: ReadOptions) -> ReadOptions:
-    """Return the options for the batch reads of a stream: without the stream's start, branch and limits."""
+    """Return the options for the batch reads of a stream: without those of streams, and without start and branch."""
     return options.exclude((*options.names_of_groups(Group.STREAM), *_STARTS, "branch", "readChangeFeed"))
 
 
@@ -254,7 +254,10 @@ def is_change_stream(options: ReadOptions) -> bool:
 
 
 def batch_limits(options: ReadOptions, default: IncrementLimits) -> IncrementLimits:
-    """Return the size limits of a batch, each the strictest of its options; `default` if no limit is given."""
+    """Return the limits of a micro-batch: files, rows, bytes and commits, each the strictest of its options.
+
+    Without any of these options, `default` is returned.
+    """
     limits = IncrementLimits(
         files=_least(options.max_files_per_trigger, options.streaming_max_files_per_micro_batch),
         rows=_least(options.max_rows_per_trigger, options.streaming_max_rows_per_micro_batch),

@@ -35,7 +35,10 @@ _UPSERTS = "upsert-mode is for Table.upsert and lakescan.spark.upsert_sink"
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class WriteOptions(OptionSet):
-    """The parsed options of a write; None for an option that is not given and has no default."""
+    """The parsed options of a write; None for an option that was not passed and has no default.
+
+    `session` has the settings of the Spark session that the rows come from, if any.
+    """
 
     KIND: ClassVar[str] = "write option"
     WITHOUT: ClassVar[str] = "write"
@@ -278,7 +281,7 @@ class WriteOptions(OptionSet):
 
     @classmethod
     def parse(cls, values: Mapping[str, object], format_name: str | None = None) -> Self:
-        """Parse options, and check them against a table format if one is given.
+        """Parse options, and check them against the format of the table (`format_name`) if it is known.
 
         Raises `InvalidOption` for unknown names, invalid values, contradictions, and options of the other format.
         """
@@ -292,24 +295,24 @@ class WriteOptions(OptionSet):
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether an overwrite replaces the partitions of the new rows."""
+        """Whether an overwrite replaces only the partitions of the new rows (overwrite-mode=dynamic)."""
         return self.overwrite_mode == "dynamic"
 
     @property
     def transaction(self) -> tuple[str, int] | None:
-        """The application id and its transaction number, which is committed only once; None if not given."""
+        """The application id and transaction number of the write, which is committed only once; None if not set."""
         if self.txn_app_id is None or self.txn_version is None:
             return None
         return self.txn_app_id, self.txn_version
 
     @property
     def commit_properties(self) -> Mapping[str, str]:
-        """The properties to store with the commit."""
+        """The properties to store with the commit, as text by name: those of the options, and `userMetadata`."""
         user = {} if self.user_metadata is None else {"userMetadata": self.user_metadata}
         return {**self.snapshot_properties, **user}
 
     def check_staging(self) -> None:
-        """Raise `InvalidOption` for options that contradict each other on how rows are staged."""
+        """Raise `InvalidOption` if options contradict each other on how rows are staged, such as id and branch."""
         if self.wap_id is not None and self.wap_branch is not None:
             raise InvalidOption("wap-id and wap-branch both set how rows are staged: give only one")
         if self.wap_branch is not None and self.branch not in ("main", self.wap_branch):
@@ -322,7 +325,7 @@ class WriteOptions(OptionSet):
 
     @property
     def is_staged(self) -> bool:
-        """Whether rows are staged for an audit before they are published."""
+        """Whether rows are staged for an audit before they are published: under an id, or in a branch."""
         return self.wap_id is not None or self.wap_branch is not None
 
     def apply_session(self, session: SessionSettings) -> Self:
@@ -346,7 +349,10 @@ class WriteOptions(OptionSet):
         return staged
 
     def check_changes(self, *, upserts: bool = False) -> None:
-        """Raise `InvalidOption` for options that DELETE, UPDATE and MERGE (with `upserts`: upserts) do not have."""
+        """Raise `InvalidOption` for options that DELETE, UPDATE and MERGE do not have, such as those of overwrites.
+
+        With `upserts`, options of upserts are allowed, too.
+        """
         if self.upsert_mode is not None and not upserts:
             raise InvalidOption(_UPSERTS)
         for name, is_given in (
@@ -361,7 +367,7 @@ class WriteOptions(OptionSet):
                 )
 
     def check_new_table(self) -> None:
-        """Raise `InvalidOption` for options that do not apply to the first rows of a new table."""
+        """Raise `InvalidOption` for options that the first rows of a table cannot have: a branch, dataChange=false."""
         if self.branch != "main":
             raise InvalidOption("branch: a new table gets its first rows in the branch main")
         if not self.data_change:
@@ -376,7 +382,10 @@ class WriteOptions(OptionSet):
             raise InvalidOption("overwriteSchema is for overwrites only: to add columns in an append, use mergeSchema")
 
     def check_overwrites(self, where: object) -> None:
-        """Raise `InvalidOption` if kinds of overwrites are combined; `where` is the overwrite's filter or None."""
+        """Raise `InvalidOption` if options ask for two kinds of overwrites: of partitions, by filter, or of the schema.
+
+        `where` is the overwrite's filter, or None.
+        """
         self._check_rows_stay()
         if self.is_dynamic and where is not None:
             raise InvalidOption("replaceWhere and a dynamic overwrite both set what to replace: give only one")

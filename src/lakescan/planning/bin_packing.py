@@ -21,7 +21,10 @@ OPEN_COST = 4 * 2**20
 
 
 def weights(splits: pa.Table, table: FileTable, open_cost: int) -> np.ndarray:
-    """Return the weight of each split: max(bytes + delete bytes, open cost x files opened)."""
+    """Return the weight of each split in bytes: max(bytes + delete bytes, `open_cost` x files opened).
+
+    The files opened are the data file and its delete files.
+    """
     references = table.references
     counts = references.counts
     delete_bytes = references.sums(pc.fill_null(table.deletes["size"], 0).to_numpy())
@@ -34,6 +37,9 @@ def weights(splits: pa.Table, table: FileTable, open_cost: int) -> np.ndarray:
 
 def pack(weight: np.ndarray, target: int, lookback: int) -> np.ndarray:
     """Return the group number of each split. Groups are numbered in closing order.
+
+    `target` is the size of a group, in the unit of `weight`. A heavier split has a group of its own. At most `lookback`
+    groups are open.
 
     This is a single pass. Most splits are compared with only one or two numbers: the room in the newest bin, and the
     most room in an older one. Bins without room for even the lightest split are not compared, only closed. Splits of
@@ -106,7 +112,7 @@ def pack(weight: np.ndarray, target: int, lookback: int) -> np.ndarray:
 
 
 def pack_in_order(weight: np.ndarray, target: int) -> np.ndarray:
-    """Return the group number of each split: groups of consecutive splits, each filled before the next begins."""
+    """Return the group number of each split: consecutive splits fill a group up to the weight `target`."""
     begins: list[int] = []
     left = -1
     for split, each in enumerate(weight.tolist()):
@@ -118,5 +124,5 @@ def pack_in_order(weight: np.ndarray, target: int) -> np.ndarray:
 
 
 def _bin_numbers(begins: list[int], splits: int) -> np.ndarray:
-    """Return the bin of each split, if each bin has the splits from its first one up to the next bin's."""
+    """Return the bin of each of `splits` splits: bin n has the splits from number `begins[n]` up to the next bin's."""
     return np.repeat(np.arange(len(begins)), np.diff([*begins, splits]))

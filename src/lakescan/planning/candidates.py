@@ -27,9 +27,10 @@ from lakescan.planning.residual import needed_conjuncts
 
 @dataclass(frozen=True)
 class Candidates:
-    """Files that may have matching rows.
+    """Data files that may have matching rows, as a file table.
 
-    `needed` has, for each file, a bit mask of the filter's conjuncts that must be applied to its rows.
+    - `needed`: for each file, a bit mask of the filter's conjuncts that must be applied to its rows.
+    - `skipped_by_partition`, `skipped_by_stats`: the numbers of files that are already skipped.
     """
 
     table: FileTable
@@ -39,9 +40,10 @@ class Candidates:
 
     @staticmethod
     def prune_table(table: FileTable, predicate: Predicate, exact: Stats, skipped_by_partition: int = 0) -> Candidates:
-        """Prune a file table by its statistics.
+        """Prune a file table by its statistics: keep the files that may have rows that match the bound `predicate`.
 
-        `exact` are statistics of partition values, which may prove conjuncts that bounds cannot.
+        `exact` are statistics of partition values by field id, which may prove conjuncts that bounds cannot.
+        `skipped_by_partition` is the number of files that are already skipped.
         """
         mask = might_match(predicate, table.stats, len(table))
         kept = table if pc.all(mask).as_py() else table.filter(mask)
@@ -51,7 +53,7 @@ class Candidates:
 
 
 def concat_candidates(parts: Sequence[Candidates]) -> Candidates:
-    """Concatenate parts of candidates."""
+    """Concatenate parts of candidates and add up their counts; no parts make candidates without files."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
@@ -82,7 +84,7 @@ _FACTS = {  # named as in Iceberg's `DataFile` and metadata tables, with the col
 
 @dataclass(frozen=True)
 class FileFilter:
-    """A condition on data files.
+    """A condition on data files, not on rows.
 
     Its columns are file metadata such as `file_path`, and the struct `partition`. With `of_partitions`, they are the
     table's partition fields.
@@ -92,7 +94,7 @@ class FileFilter:
     of_partitions: bool = False
 
     def select(self, candidates: Candidates, partition: Sequence[t.Field], *, case_sensitive: bool) -> Candidates:
-        """Return the candidates that match the condition; raises the errors of `bind`.
+        """Return the candidates that match the condition, the others counted as skipped; raises the errors of `bind`.
 
         `partition` are the fields of the table's partition specs.
         """
@@ -138,7 +140,10 @@ def _values(table: FileTable, field: t.Field) -> pa.Array:
 
 
 def prune_by_facts(candidates: Candidates, predicate: Predicate, metadata_columns: Sequence[t.Field]) -> Candidates:
-    """Prune candidates by the table's metadata columns in a bound filter, and drop conjuncts that these prove."""
+    """Prune candidates by the filter's tests of metadata columns, such as `_file`, whose values files have.
+
+    `predicate` is the bound filter. Its conjuncts that these values prove need not be applied to rows.
+    """
     wanted = frozenset(leaf.bound_id for leaf in leaves(predicate))
     facts = dict(_stats(candidates.table, metadata_columns, wanted))
     if not facts:
@@ -159,7 +164,10 @@ def prune_by_facts(candidates: Candidates, predicate: Predicate, metadata_column
 
 
 def _stats(table: FileTable, columns: Sequence[t.Field], wanted: frozenset[int]) -> Iterator[tuple[int, ColumnStats]]:
-    """Yield the statistics of the wanted metadata columns, with their field ids."""
+    """Yield the statistics of the metadata columns in `wanted` (field ids), each with its field id.
+
+    These are partition values, path, spec id and row position; other metadata columns have no statistics.
+    """
     for column in columns:
         if column.id == m.PARTITION_ID:
             assert isinstance(column.type, t.Struct)
@@ -184,7 +192,7 @@ def _constant_stats(values: pa.Array) -> ColumnStats:
 
 
 def _positions(rows: pa.Array) -> ColumnStats:
-    """Return the statistics of the row positions in files with these row counts (including deleted rows)."""
+    """Return the statistics of the row positions in files, given their row counts (including deleted rows)."""
     zeros = pc.if_else(pc.is_valid(rows), pa.scalar(0, pa.int64()), pa.scalar(None, pa.int64()))
     last = pc.subtract(rows, 1)
     return ColumnStats(zeros, pc.max_element_wise(last, zeros), zeros, None, rows)

@@ -42,14 +42,17 @@ class ColumnStats:
         return ColumnStats(*(None if array is None else change(array) for array in arrays))
 
     def as_struct(self, rows: int) -> pa.StructArray:
-        """Return the statistics as a struct array; an array that is None becomes nulls of type null."""
+        """Return the statistics without `exact` as a struct array of `rows` elements; unknown ones are of type null."""
         members = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "exact"}
         filled = [pa.nulls(rows) if a is None else a for a in members.values()]
         return pa.StructArray.from_arrays(filled, names=list(members))
 
     @staticmethod
     def constant_column(values: pa.Array) -> ColumnStats:
-        """Return the statistics of a column with a single value per container, such as a partition column."""
+        """Return the statistics of a column with a single value per container, such as a partition column.
+
+        `values` has the value of each container, which may be null or NaN.
+        """
         nulls = pc.cast(pc.is_null(values), pa.int64())
         nan = None
         if pa.types.is_floating(values.type):
@@ -60,7 +63,7 @@ class ColumnStats:
 
 
 def concat_stats(parts: Sequence[ColumnStats], lengths: Sequence[int]) -> ColumnStats:
-    """Concatenate statistics; `lengths` are the numbers of containers of the parts."""
+    """Concatenate the statistics of parts, whose numbers of containers are `lengths`; unknown ones become nulls."""
 
     def join(name: str) -> pa.Array | None:
         arrays = [getattr(part, name) for part in parts]

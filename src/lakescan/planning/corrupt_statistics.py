@@ -165,7 +165,10 @@ _UNALIGNED = range(19, 36)  # precisions of decimals of 9 to 15 bytes, which del
 
 
 def _is_unaligned(bounds: pa.Array, kind: t.Decimal) -> pa.Array:
-    """Return whether bounds may be multiplied by 256 for each byte that the type takes less than 16."""
+    """Return a mask of the decimal bounds that are a multiple of the power of two that the bug multiplied by.
+
+    That power is 256 for each byte that a decimal of the precision takes less than 16. Zero is never counted.
+    """
     taken = ((10**kind.precision - 1).bit_length() + 8) // 8
     factor, scale = 256.0 ** (16 - taken), 10.0**kind.scale
     numbers = np.abs(pc.fill_null(bounds.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)) * scale
@@ -204,9 +207,12 @@ def delta_exact(stats: ColumnStats, field: t.Field, tight: pa.Array) -> pa.Array
 
 @dataclass(frozen=True)
 class _Fault:
-    """A bug: wrong bounds in footers of one application.
+    """A bug: wrong bounds in the Parquet footers of one application.
 
-    `before` is the first version without it (None: all versions have it); `concerns` selects the affected columns.
+    - `application`: the name in `created_by`.
+    - `before`: the first version without the bug; None if all versions have it.
+    - `concerns`: returns whether a column is affected, by its physical Parquet type and its Arrow type.
+    - `source`: where the bug is documented.
     """
 
     application: str
@@ -267,7 +273,7 @@ def can_trust_footer(created_by: str | None, physical: str, kind: pa.DataType) -
 
 @cache
 def _writer(created_by: str) -> tuple[str, _Version | None]:
-    """Return the application and version in `created_by`; without a version, the whole text is the application."""
+    """Return the application and version in `created_by`; without a version, the whole text and None."""
     found = _CREATED_BY.match(created_by)
     if found is None:
         return created_by.strip(), None

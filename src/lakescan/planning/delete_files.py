@@ -26,10 +26,13 @@ def _none() -> np.ndarray:
 
 @dataclass(frozen=True)
 class DeleteReferences:
-    """The deletes of `rows` data files: pairs of a file and a delete, and ranges of deletes from `first` to `stop`.
+    """The rows of a delete table that apply to each of `rows` data files: single rows, and ranges of rows.
 
-    `file` and `range_file` are row numbers of files, ascending; `number` are row numbers of deletes. `stop` is
-    exclusive, and no range is empty.
+    - `file`, `number`: pairs of a file and a delete, for position deletes and vectors.
+    - `range_file`, `first`, `stop`: a file, and the range of its equality deletes, up to `stop` (exclusive); never
+      empty.
+
+    Files are row numbers of the file table, ascending; deletes are row numbers of the delete table.
     """
 
     rows: int
@@ -41,7 +44,7 @@ class DeleteReferences:
 
     @staticmethod
     def read_columns(files: pa.Table) -> DeleteReferences:
-        """Return the references in the columns of a file table."""
+        """Return the references in the columns `deletes` and `equality_deletes` of a file table."""
         numbers, ranges = (files[name].combine_chunks() for name in ("deletes", "equality_deletes"))
         bounds = ranges.flatten()
         return DeleteReferences(
@@ -57,12 +60,15 @@ class DeleteReferences:
     def build(
         rows: int, pairs: tuple[np.ndarray, np.ndarray], ranges: tuple[np.ndarray, np.ndarray, np.ndarray]
     ) -> DeleteReferences:
-        """Build references from pairs and ranges in any order; each file's are sorted by delete."""
+        """Build references from pairs (file, delete) and ranges (file, first, stop) in any order.
+
+        The deletes of each file are sorted by row number.
+        """
         by_pair, by_range = np.lexsort(pairs[::-1]), np.lexsort((ranges[1], ranges[0]))
         return DeleteReferences(rows, *(each[by_pair] for each in pairs), *(each[by_range] for each in ranges))
 
     def columns(self) -> dict[str, pa.Array]:
-        """Return the columns `deletes` and `equality_deletes` of a file table."""
+        """Return the references as the columns `deletes` and `equality_deletes` of a file table."""
         numbers = pa.ListArray.from_arrays(self._offsets(self.file), pa.array(self.number, pa.int32()))
         bounds = [pa.array(each, pa.int32()) for each in (self.first, self.stop)]
         struct = pa.StructArray.from_arrays(bounds, fields=list(RANGES.value_type))
@@ -71,11 +77,14 @@ class DeleteReferences:
 
     @property
     def counts(self) -> np.ndarray:
-        """The number of deletes of each file."""
+        """The number of deletes of each file, including all of its ranges."""
         return self.sums(None)
 
     def sums(self, values: np.ndarray | None) -> np.ndarray:
-        """Return, for each file, the sum of its deletes' values (one value per row of the delete table; None: ones)."""
+        """Return, for each file, the sum of `values` over its deletes.
+
+        `values` has one value per row of the delete table; None counts the deletes.
+        """
         if not len(self.file) and not len(self.range_file):
             return np.zeros(self.rows, dtype=np.int64)
         if values is None:
@@ -103,7 +112,10 @@ class DeleteReferences:
         return used
 
     def where(self, files: np.ndarray) -> DeleteReferences:
-        """Return the references of the same files, where only files that a mask selects keep their deletes."""
+        """Return the references with the deletes of only those files that the mask `files` selects.
+
+        `rows` is unchanged.
+        """
         pairs, ranges = files[self.file], files[self.range_file]
         return DeleteReferences(
             self.rows,
@@ -115,7 +127,7 @@ class DeleteReferences:
         )
 
     def slice(self, start: int, rows: int) -> DeleteReferences:
-        """Return the references of `rows` files, beginning at `start`."""
+        """Return the references of `rows` files, beginning with file number `start`; its number becomes 0."""
         low, high = np.searchsorted(self.file, [start, start + rows])
         first, last = np.searchsorted(self.range_file, [start, start + rows])
         return DeleteReferences(
@@ -137,14 +149,14 @@ class DeleteReferences:
         return replace(self, number=new[self.number], first=new[self.first], stop=new[self.stop])
 
     def merge(self, other: DeleteReferences) -> DeleteReferences:
-        """Return the deletes of both, file by file."""
+        """Return references with the deletes of both, file by file; both are for the same files and delete table."""
         pairs = [np.concatenate(each) for each in ((self.file, other.file), (self.number, other.number))]
         names = ("range_file", "first", "stop")
         file, first, stop = (np.concatenate([getattr(self, n), getattr(other, n)]) for n in names)
         return DeleteReferences.build(self.rows, (pairs[0], pairs[1]), (file, first, stop))
 
     def expand(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return all pairs of a file and a delete. There may be very many."""
+        """Return all pairs of a file and a delete, as two arrays of row numbers. There may be very many."""
         lengths = self.stop - self.first
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         file = np.concatenate([self.file, np.repeat(self.range_file, lengths)])
@@ -218,13 +230,13 @@ class DeleteFile:
 
     @property
     def location(self) -> str:
-        """The path of a delete that is not an inline vector."""
+        """The path of a delete in a file; inline vectors have none, and must not be asked for it."""
         assert self.path is not None
         return self.path
 
     @property
     def row_format(self) -> str:
-        """The file format of a position or equality delete file."""
+        """The file format of a position or equality delete file; not for deletion vectors."""
         assert self.file_format is not None
         return self.file_format
 
@@ -253,14 +265,17 @@ def _record(row: tuple[Any, ...]) -> DeleteFile:
 
 
 class DeleteFiles:
-    """The deletes of a task group, shared by its tasks. Each `DeleteFile` is created when first used."""
+    """The deletes of a task group, shared by its tasks. Each `DeleteFile` is created when it is first used.
+
+    `table` is the group's delete table.
+    """
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
         self._known: dict[int, DeleteFile] = {}
 
     def at(self, rows: Sequence[int]) -> tuple[DeleteFile, ...]:
-        """Return the deletes in these rows of the table."""
+        """Return the deletes in the given rows of the table, in the order of `rows`."""
         new = [number for number in dict.fromkeys(rows) if number not in self._known]
         if new:
             made = delete_files(self.table.take(pa.array(new, pa.int32())))

@@ -72,7 +72,7 @@ class FileTable:
 
     @staticmethod
     def empty(deletes: pa.Table | None = None) -> FileTable:
-        """Return a table without files."""
+        """Return a table without files. It keeps `deletes`, by default an empty delete table."""
         nothing = pa.array([], pa.struct([]))
         files = FILES.empty_table().append_column("partition", nothing).append_column("constants", nothing)
         return FileTable(files, DELETES.empty_table() if deletes is None else deletes)
@@ -105,7 +105,7 @@ class FileTable:
 
     @cached_property
     def references(self) -> DeleteReferences:
-        """The rows of the delete table that apply to each file."""
+        """The rows of the delete table that apply to each file, read from the columns of `files`."""
         return DeleteReferences.read_columns(self.files)
 
     def with_deletes(self, references: DeleteReferences, deletes: pa.Table) -> FileTable:
@@ -116,7 +116,7 @@ class FileTable:
         return replace(self, files=files, deletes=deletes)
 
     def with_same_place(self, names: pa.Array) -> FileTable:
-        """Return the same files with the column `same_place` replaced."""
+        """Return the files with another column `same_place`: paths of other live files at the same location."""
         index = self.files.schema.get_field_index("same_place")
         return replace(self, files=self.files.set_column(index, FILES.field("same_place"), names))
 
@@ -132,7 +132,10 @@ class FileTable:
 
 
 def concat_file_tables(tables: Sequence[FileTable]) -> FileTable:
-    """Concatenate file tables. A shared delete table is kept; different delete tables are concatenated."""
+    """Concatenate at least one file table.
+
+    If all share one delete table, the result has it, too. Otherwise the delete tables are concatenated.
+    """
     first = tables[0]
     if all(each.deletes is first.deletes for each in tables):
         files, deletes = [each.files for each in tables], first.deletes
@@ -147,12 +150,12 @@ def concat_file_tables(tables: Sequence[FileTable]) -> FileTable:
 
 
 def _shift_references(table: FileTable, start: int) -> pa.Table:
-    """Return the files after `start` rows were prepended to the delete table that they reference."""
+    """Return the table's files, with references to a delete table that begins with `start` additional rows."""
     return table.with_deletes(table.references.shift(start), table.deletes).files
 
 
 def struct_of(members: Mapping[str, pa.Array], rows: int) -> pa.StructArray:
-    """Build a struct array of `rows` rows (a `partition` or `constants` column), which may have no members."""
+    """Build a struct array of `rows` rows from arrays by member name; without members, an array of empty structs."""
     if not members:
         return empty_structs(rows)
     return pa.StructArray.from_arrays(list(members.values()), names=list(members))

@@ -24,14 +24,18 @@ ORDERED = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.TIME, t.STRING, t.BINA
 
 @dataclass(frozen=True)
 class Extreme:
-    """A minimum or maximum known exactly from metadata (None without one), and a mask of the files to read."""
+    """A minimum or maximum from the files with exact metadata, and the files that must be read for the others.
+
+    - `value`: the extreme value; None without one.
+    - `unknown`: a mask of the files to read.
+    """
 
     value: pa.Scalar | None
     unknown: pa.Array
 
 
 def extreme_by_metadata(plan: ScanPlan, field: t.Field, *, largest: bool) -> Extreme:
-    """Find the minimum or maximum among files that need not be read, and the files that must be read.
+    """Find the minimum, or with `largest` the maximum, of a column among files that need not be read, and the others.
 
     A file need not be read if all of its rows count (no residual, no deletes) and its bound is exact, if all its values
     are null, or if its bound proves that it cannot exceed the value found in other files.
@@ -56,7 +60,10 @@ def extreme_by_metadata(plan: ScanPlan, field: t.Field, *, largest: bool) -> Ext
 
 
 def extreme_of(values: pa.Array | pa.ChunkedArray, *, largest: bool) -> pa.Scalar | None:
-    """Return the minimum or maximum of an array; None if all values are null."""
+    """Return the minimum, or with `largest` the maximum, of an array, with NaN as the greatest value.
+
+    None if all values are null.
+    """
     values = values.drop_null()
     if not len(values):
         return None
@@ -69,7 +76,7 @@ def extreme_of(values: pa.Array | pa.ChunkedArray, *, largest: bool) -> pa.Scala
 
 
 def _with_constants(plan: ScanPlan, field: t.Field) -> ColumnStats:
-    """Return exact statistics from constants if the column is constant in every file, else recorded statistics."""
+    """Return exact statistics of a column if it is constant in every file, else the recorded ones to be trusted."""
     if len(plan.table) and _is_constant(plan, field).all():
         return ColumnStats.constant_column(pc.struct_field(plan.files["constants"].combine_chunks(), str(field.id)))
     return drop_contradictions(plan.table.stats.get(field.id, ColumnStats()))
@@ -102,7 +109,7 @@ def _zeros(counts: pa.Array | None, rows: int) -> np.ndarray:
 
 
 def _true(mask: pa.Array | None, rows: int) -> np.ndarray:
-    """Return the mask with unknown values (null, or None for all) as false."""
+    """Return the mask as a NumPy array, with null as false; a mask that is None has `rows` times false."""
     if mask is None:
         return np.zeros(rows, dtype=bool)
     result: np.ndarray = pc.fill_null(mask, False).to_numpy(zero_copy_only=False)

@@ -25,7 +25,7 @@ IMPLEMENTATION = "metrics-reporter-impl"  # a property of catalogs
 
 
 class MetricsReporter(Protocol):
-    """Interface of reporters, which keep, log or send reports."""
+    """Interface of reporters, which store, log or send reports."""
 
     def report(self, report: Any) -> None:
         """Receive the report of a plan right after planning, or of a commit right after the commit.
@@ -44,7 +44,7 @@ class MetricsReporter(Protocol):
 
 @dataclass
 class InMemoryReporter:
-    """A reporter that keeps all reports in memory, newest last."""
+    """A reporter that appends all reports to the list `reports`, newest last."""
 
     reports: list[Any] = field(default_factory=list)
 
@@ -66,7 +66,7 @@ class LoggingReporter:
 
 @dataclass(frozen=True)
 class _Calling:
-    """A reporter that calls a function."""
+    """A reporter that calls a function with each report."""
 
     function: Callable[[Any], object]
 
@@ -132,7 +132,7 @@ def has_reporters() -> bool:
 
 
 def report_to_process(report: ScanReport | CommitReport) -> None:
-    """Send a report to the reporters of this process."""
+    """Send a report to the reporters of this process, which `add_reporter` added; their failures are only logged."""
     for each in tuple(_REPORTERS):
         report_safely(each, report)
 

@@ -23,11 +23,13 @@ from lakescan.planning.task_groups import TaskGroups
 
 @dataclass(frozen=True)
 class PackingOptions:
-    """Settings for splitting and packing; sizes in bytes.
+    """Settings for splitting files and packing splits into task groups; sizes in bytes.
 
     - `split_size`: a fixed split size; None for the target size, which is adapted if `adaptive`.
-    - `weighs_opening`: see `size_for`.
-    - `in_order`: task groups keep the order of the files.
+    - `target_size`: the target size of a task group.
+    - `lookback`: how many groups are open at the same time. `open_cost`: bytes that opening a file counts as.
+    - `parallelism`: the number of readers. `weighs_opening`: see `size_for`.
+    - `in_order`: whether task groups preserve the order of the files.
     """
 
     split_size: int | None = None
@@ -40,14 +42,15 @@ class PackingOptions:
     in_order: bool = False
 
     def groups_of(self, weight: np.ndarray, size: int) -> np.ndarray:
-        """Return the group number of each split, for groups of `size` bytes."""
+        """Return the group number of each split, given its weight, for groups of `size` bytes."""
         return pack_in_order(weight, size) if self.in_order else pack(weight, size, self.lookback)
 
     def size_for(self, total: int, files: int) -> int:
         """Return the split size in bytes for a scan of `total` bytes in `files` files (including delete files).
 
-        It adapts to the total like Iceberg's. For many small files, that would make one task for every four files. With
-        `weighs_opening`, the cost of opening files does not raise the number of tasks above the parallelism.
+        A fixed size is returned as it is. Otherwise the size adapts to the total like Iceberg's. For many small files,
+        that would make one task for every four files. With `weighs_opening`, the cost of opening files does not raise
+        the number of tasks above the parallelism.
         """
         if self.split_size is not None or not self.adaptive:
             return self.split_size or self.target_size
@@ -134,8 +137,10 @@ def make_plan(
 ) -> ScanPlan:
     """Build a plan from candidates: compute residuals, apply the limit, split files, and pack splits into task groups.
 
-    `describe` has the report's table, snapshot and schema. With `ignore_residuals`, the filter only prunes files and is
-    not applied to rows. With `conditions`, only the first `conditions` conjuncts are applied to rows.
+    - `predicate`: the bound filter. With `ignore_residuals`, it only prunes files and is not applied to rows.
+    - `conditions`: only the first `conditions` conjuncts are applied to rows; None for all.
+    - `metrics`: the counters of the report, to which those of the result are added.
+    - `describe`: the report's table, snapshot and schema, as arguments of `ScanReport`.
     """
     kept = candidates.table
     tested, needed = _first_conjuncts(predicate, conditions, candidates.needed)
@@ -168,7 +173,7 @@ def make_plan(
 
 
 def _first_conjuncts(predicate: Predicate, conditions: int | None, needed: np.ndarray) -> tuple[Predicate, np.ndarray]:
-    """Return the first `conditions` conjuncts of a predicate (None: all), and the bits that each file needs of them."""
+    """Return the first `conditions` conjuncts of a predicate (None: all), and their bits in the masks `needed`."""
     parts = conjuncts(predicate)
     if conditions is None or conditions == len(parts):
         return predicate, needed
@@ -176,7 +181,10 @@ def _first_conjuncts(predicate: Predicate, conditions: int | None, needed: np.nd
 
 
 def _files_for_limit(table: FileTable, remaining: Residuals, limit: int | None) -> int:
-    """Return how many files suffice for `limit` rows: all files if any has deletes or a residual."""
+    """Return how many of the first files have `limit` rows together: all files if any has deletes or a residual.
+
+    A `limit` of None means all files.
+    """
     if limit is None or table.references.counts.any() or remaining.predicates not in ((TRUE,), ()):
         return len(table)
     counts = pc.cumulative_sum(pc.fill_null(table.files["record_count"], 0)).to_numpy()
@@ -189,7 +197,7 @@ def _records(table: FileTable) -> int | None:
 
 
 def groups_by_partition(plan: ScanPlan, size: int) -> TaskGroups:
-    """Group the splits of a plan by partition, into groups of about `size` bytes."""
+    """Group the splits of a plan by partition, into groups of about `size` bytes, each of one partition."""
     partition = partition_numbers(plan.files)[plan.splits["file"].to_numpy()]
     return TaskGroups(plan.table, plan.splits, assign_groups(partition, plan.splits["length"].to_numpy(), size))
 
@@ -201,9 +209,9 @@ def partition_numbers(files: pa.Table) -> np.ndarray:
 
 
 def assign_groups(partition: np.ndarray, lengths: np.ndarray, size: int) -> np.ndarray:
-    """Return the group number of each split, given its partition number and length in bytes.
+    """Return the group number of each split, given its partition number and its length in bytes.
 
-    The splits of a partition, in order, are divided into equal shares of about `size` bytes.
+    The splits of a partition, in order, are divided into groups of equal size, as near to `size` bytes as possible.
     """
     order = np.argsort(partition, kind="stable")
     starts = np.flatnonzero(np.diff(partition[order], prepend=-1))

@@ -45,12 +45,18 @@ _LIST_LIMIT = 200
 
 
 def might_match(predicate: Predicate, stats: Stats, rows: int) -> pa.Array:
-    """Return a mask of the `rows` containers that may have a row that satisfies the predicate."""
+    """Return a mask of the `rows` containers that may have a row that satisfies the bound predicate.
+
+    `stats` are by field id; columns without any are unknown.
+    """
     return _walk(replace_sql(predicate), stats, rows, _Inclusive)
 
 
 def must_match(predicate: Predicate, stats: Stats, rows: int) -> pa.Array:
-    """Return a mask of the `rows` containers in which every row certainly satisfies the predicate."""
+    """Return a mask of the `rows` containers where every row certainly satisfies the bound predicate.
+
+    `stats` are by field id; columns without any are unknown.
+    """
     return _walk(predicate, stats, rows, _Strict)
 
 
@@ -74,7 +80,7 @@ def _walk(predicate: Predicate, stats: Stats, rows: int, evaluator: type[_Evalua
 
 
 def _columns_might_match(columns: list[ColumnStats], op: str, rows: int, evaluator: type[_Evaluator]) -> pa.Array:
-    """Compare two columns by their bounds. The strict evaluation proves nothing."""
+    """Return the mask of a comparison of two columns, by their bounds; false everywhere for the strict evaluation."""
     unknown = pa.repeat(pa.scalar(evaluator is _Inclusive), rows)
     if evaluator is not _Inclusive or op == "!=":
         return unknown
@@ -94,7 +100,10 @@ def _columns_might_match(columns: list[ColumnStats], op: str, rows: int, evaluat
 
 
 class _Evaluator:
-    """Proofs from the statistics of one column. Each method returns a mask of the containers with a proof."""
+    """Proofs from the statistics of one column. Each method returns a mask of the `rows` containers with a proof.
+
+    `floating` is whether the column has a float type, whose values may be NaN.
+    """
 
     def __init__(self, stats: ColumnStats, rows: int, floating: bool) -> None:
         stats = drop_contradictions(stats)
@@ -113,7 +122,7 @@ class _Evaluator:
         return pa.repeat(pa.scalar(value), self.rows)
 
     def fill_unknown(self, condition: pa.Array | None) -> pa.Array:
-        """Return the condition, false where it is unknown."""
+        """Return a mask with unknown elements as false; all false if the mask is None."""
         return self.constant(False) if condition is None else pc.fill_null(condition, False)
 
     def no_nulls(self) -> pa.Array:
@@ -136,21 +145,27 @@ class _Evaluator:
         return self.fill_unknown(None if self.nan_count is None else pc.equal(self.nan_count, 0))
 
     def no_ordinary(self) -> pa.Array:
-        """Return where every value is null or NaN."""
+        """Return a mask of the containers where every value is null or NaN.
+
+        All false for other types than floats.
+        """
         if not self.floating or self.nan_count is None or self.null_count is None:
             return self.constant(False)
         return self._all(pc.add(self.null_count, self.nan_count))
 
     def bound(self, bound: pa.Array | None, op: str, value: pa.Scalar) -> pa.Array:
-        """Return where the bound is known and `bound op value` holds."""
+        """Return a mask of the containers where the bound is known and `bound op value` holds."""
         return self.fill_unknown(None if bound is None else compare(bound, op, value))
 
     def none_equal(self, value: pa.Scalar) -> pa.Array:
-        """Return where no value equals `value`; NaN is not considered."""
+        """Return a mask of the containers where the bounds prove that no value equals `value`.
+
+        NaN is not considered.
+        """
         return pc.or_(self.bound(self.lower, ">", value), self.bound(self.upper, "<", value))
 
     def none_within(self, values: Sequence[pa.Scalar]) -> pa.Array:
-        """Return where every given value is outside the bounds. There may be many values."""
+        """Return a mask of the containers whose bounds exclude each of the `values`. There may be many values."""
         kind = values[0].type
         if any(not _are_alike(bound.type, kind) for bound in (self.lower, self.upper) if bound is not None):
             return reduce(pc.and_, (self.none_equal(v) for v in values))
@@ -163,11 +178,11 @@ class _Evaluator:
         return pa.array(first >= end)
 
     def all_equal(self, value: pa.Scalar) -> pa.Array:
-        """Return where every value equals `value`; NaN is not considered."""
+        """Return a mask of the containers whose bounds both equal `value`; NaN is not considered."""
         return pc.and_(self.bound(self.lower, "=", value), self.bound(self.upper, "=", value))
 
     def none_start_with(self, prefix: str) -> pa.Array:
-        """Return where no value starts with `prefix`."""
+        """Return a mask of the containers whose bounds prove that no value starts with `prefix`."""
         if self.lower is None or self.upper is None:
             return self.constant(False)
         value = pa.scalar(prefix)
@@ -175,7 +190,7 @@ class _Evaluator:
         return self.fill_unknown(pc.or_kleene(above, pc.less(self.upper, value)))
 
     def all_start_with(self, prefix: str) -> pa.Array:
-        """Return where every value starts with `prefix`."""
+        """Return a mask of the containers whose bounds prove that every value starts with `prefix`."""
         if self.lower is None or self.upper is None:
             return self.constant(False)
         bounds = [pc.starts_with(bound, prefix) for bound in (self.lower, self.upper)]
@@ -183,7 +198,7 @@ class _Evaluator:
 
 
 class _Inclusive(_Evaluator):
-    """Masks that are true unless the statistics disprove that some row matches."""
+    """Evaluates leaves of a predicate: masks are true unless the statistics disprove that some row matches."""
 
     def leaf(self, leaf: ColumnTest) -> pa.Array:
         match leaf:
@@ -238,7 +253,7 @@ class _Inclusive(_Evaluator):
 
 
 class _Strict(_Evaluator):
-    """Masks that are false unless the statistics prove that every row matches."""
+    """Evaluates leaves of a predicate: masks are false unless the statistics prove that every row matches."""
 
     def leaf(self, leaf: ColumnTest) -> pa.Array:
         match leaf:
@@ -285,7 +300,10 @@ class _Strict(_Evaluator):
 
 
 def _tests_floats(leaf: ColumnTest) -> bool:
-    """Return whether the column has a float type. Only literals bound to float columns are floats."""
+    """Return whether a test is of a float column, by its literal's type.
+
+    Only literals bound to such columns are floats.
+    """
     match leaf:
         case Comparison():
             return bool(pa.types.is_floating(leaf.value.type))
@@ -300,13 +318,16 @@ def _valid_mask(bound: pa.Array) -> np.ndarray:
 
 
 def _are_alike(one: pa.DataType, other: pa.DataType) -> bool:
-    """Return whether values of both types have the same order. INT columns have long literals, FLOAT ones doubles."""
+    """Return whether values of both Arrow types have the same order: equal types, or two integers, floats or decimals.
+
+    INT columns have long literals, and FLOAT columns doubles.
+    """
     families = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
     return one == other or any(is_one(one) and is_one(other) for is_one in families)
 
 
 def _as_numpy(values: pa.Array) -> Any:
-    """Convert values without nulls to a NumPy array of the same order."""
+    """Convert values without nulls to a NumPy array of the same order: dates and times to integers."""
     kind = values.type
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         values = values.cast(pa.int32())

@@ -21,7 +21,7 @@ MOST_CONJUNCTS = 62
 
 @dataclass(frozen=True)
 class Residuals:
-    """The distinct residuals (`predicates`), and each file's position in them (`index`)."""
+    """The distinct residuals (`predicates`), and for each file the number of its residual in them (`index`)."""
 
     predicates: tuple[Predicate, ...]
     index: pa.Array
@@ -30,7 +30,8 @@ class Residuals:
 def needed_conjuncts(predicate: Predicate, stats: Stats, exact: Stats, rows: int) -> np.ndarray:
     """Return, for each of `rows` files, a bit mask of the conjuncts to evaluate on its rows.
 
-    A conjunct is not needed if statistics, or exact partition values, prove that every row matches.
+    Bit 0 is the first conjunct. A conjunct is not needed if statistics, or exact partition values, prove that every row
+    matches. Conjuncts beyond the first `MOST_CONJUNCTS` have no bit, and are always evaluated.
     """
     needed = np.zeros(rows, dtype=np.int64)
     for bit, part in enumerate(conjuncts(predicate)[:MOST_CONJUNCTS]):
@@ -40,7 +41,7 @@ def needed_conjuncts(predicate: Predicate, stats: Stats, exact: Stats, rows: int
 
 
 def residuals(predicate: Predicate, needed: np.ndarray) -> Residuals:
-    """Return the residual of each file, given its bit mask of needed conjuncts."""
+    """Return the residual of each file, given its bit mask of needed conjuncts (see `needed_conjuncts`)."""
     parts = conjuncts(predicate)
     if len(needed) and not needed.any():  # for example without a filter
         return Residuals((conjunction(parts[MOST_CONJUNCTS:]),), pa.array(np.zeros(len(needed), dtype=np.int32)))

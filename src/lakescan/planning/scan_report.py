@@ -73,14 +73,14 @@ class ScanMetrics:
     dangling_delete_files: int = 0
 
     def count_indexed(self, kinds: pa.ChunkedArray) -> None:
-        """Count the delete files and vectors that are matched to data files, by kind."""
+        """Add the deletes that are matched to data files, one `DeleteKind` each, to the counters of indexed deletes."""
         self.indexed_delete_files += len(kinds)
         self.equality_delete_files += _count(kinds, DeleteKind.EQUALITY)
         self.positional_delete_files += _count(kinds, DeleteKind.POSITION)
         self.dvs += _count(kinds, DeleteKind.VECTOR)
 
     def count_result(self, table: FileTable) -> None:
-        """Count the files of the final plan and their deletes."""
+        """Set the counters and sizes of the data files of the final plan, and of their deletes."""
         self.result_data_files = len(table)
         self.total_file_size_in_bytes = pc.sum(table.files["size"]).as_py() or 0
         references = table.references
@@ -94,7 +94,7 @@ class ScanMetrics:
 
 @dataclass(frozen=True)
 class FormatTerms:
-    """A format's own terms for a snapshot, and for the metadata files that list data files."""
+    """A format's own terms: `state` for a snapshot, `metadata_files` for the files that list data files."""
 
     state: str = "snapshot"
     metadata_files: str = "manifests"
@@ -211,7 +211,10 @@ class CommitReport:
 
 
 def total_report(parts: Sequence[ScanReport], duration: float) -> ScanReport:
-    """Combine the reports of the parts of a plan; `duration` is the total planning time in seconds."""
+    """Combine the reports of the parts of a plan; `duration` is the total planning time in seconds.
+
+    Numbers are added up, and everything else is that of the first part. `records` is None if it is unknown for a part.
+    """
     metrics = sum((part.metrics for part in parts), ScanMetrics())
     metrics.total_planning_duration = duration
     added = ("skipped_by_partition", "skipped_by_stats", "skipped_by_limit", "splits", "groups")
@@ -255,7 +258,10 @@ _COMMIT_NAMES = {
 
 
 def as_rest(report: ScanReport | CommitReport) -> dict[str, Any]:
-    """Return the report as values for JSON. Literals are sanitized (`expressions.sanitize`)."""
+    """Return the report as a dictionary for the JSON of REST catalogs.
+
+    Literals are sanitized (`expressions.sanitize`).
+    """
     if isinstance(report, CommitReport):
         return {
             "table-name": report.table,
@@ -289,7 +295,7 @@ def commit_metrics(report: CommitReport) -> dict[str, Any]:
 
 
 def metrics(counters: ScanMetrics) -> dict[str, Any]:
-    """Return all of Iceberg's counters with their units. The planning time is in nanoseconds."""
+    """Return all of Iceberg's counters with their units, as its JSON has them. The planning time is in nanoseconds."""
     result: dict[str, Any] = {}
     for each in (each for each in fields(counters) if each.name not in OWN_METRICS):
         name, value = each.name.replace("_", "-"), getattr(counters, each.name)

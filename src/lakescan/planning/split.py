@@ -37,9 +37,9 @@ SPLITS = pa.schema(
 
 
 def adaptive_size(total_size: int, parallelism: int, split_size: int) -> int:
-    """Return Iceberg's adaptive split size in bytes.
+    """Return Iceberg's adaptive split size in bytes, for a scan of `total_size` bytes.
 
-    It is smaller than `split_size` if there would be fewer splits than readers, but at least 16 MB.
+    It is smaller than `split_size` if there would be fewer splits than readers (`parallelism`), but at least 16 MB.
     """
     if math.ceil(total_size / split_size) >= parallelism:
         return split_size
@@ -47,10 +47,11 @@ def adaptive_size(total_size: int, parallelism: int, split_size: int) -> int:
 
 
 def split_files(table: FileTable, split_size: int) -> pa.Table:
-    """Return the splits of all files, in file order. Only Parquet, ORC and Avro files are split.
+    """Return the splits of all files, in file order, as a table of file number, start, stop and length in bytes.
 
-    A file that is split by size has at most as many splits as rows (or `_FEW`), and at most `limits.SPLITS`, whatever
-    its recorded size.
+    Only Parquet, ORC and Avro files are split: at their recorded offsets, else every `split_size` bytes. A file that is
+    split by size has at most as many splits as rows (or `_FEW`), and at most `limits.SPLITS`, whatever its recorded
+    size.
     """
     split_size = min(split_size, limits.FILE_SIZE)
     size = np.clip(pc.fill_null(table.files["size"], 0).to_numpy(), 0, limits.FILE_SIZE)
@@ -86,15 +87,16 @@ def split_files(table: FileTable, split_size: int) -> pa.Table:
 
 
 def _whole_files(size: np.ndarray) -> pa.Table:
-    """Return one split for each file."""
+    """Return a table with one split for each file, given the sizes of the files in bytes."""
     columns = [np.arange(len(size), dtype=np.int32), np.zeros(len(size), np.int64), np.full(len(size), NO_END), size]
     return pa.table([*map(pa.array, columns)], schema=SPLITS)
 
 
 def _valid_offsets(table: FileTable, size: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return all split offsets, the index of each file's first offset, and the number of offsets per file.
+    """Return all recorded split offsets, the index of each file's first offset, and the number of offsets per file.
 
-    The number is 0 for a file whose offsets are not ascending or are outside the file.
+    The number is 0 for a file without offsets, or whose offsets are not ascending or are outside the file (`size`
+    bytes).
     """
     lists = table.files["split_offsets"].combine_chunks()
     counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -110,7 +112,7 @@ def _valid_offsets(table: FileTable, size: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 class ReadProperties(Properties):
-    """The table properties that set how a table is split into tasks. Options of a scan take precedence."""
+    """The table properties that control how a scan is planned and read. Options of a scan take precedence."""
 
     split_size: Property[int] = Property(
         "read.split.target-size", TARGET_SIZE, positive, "target size of a task in bytes"

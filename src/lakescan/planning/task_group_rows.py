@@ -33,7 +33,7 @@ PLACE = "place"  # column of splits: the index of the file in a given array of p
 
 @dataclass(frozen=True)
 class GroupRows:
-    """Decodes task groups from their rows.
+    """Decodes task groups from the rows of `encode_groups`.
 
     It has the schemas of splits and deletes, and the constant fields of each partition spec.
     """
@@ -44,9 +44,9 @@ class GroupRows:
 
     @staticmethod
     def encode_groups(groups: TaskGroups, numbered: pa.Array | None = None) -> tuple[pa.Table, GroupRows]:
-        """Return the rows of groups, and the `GroupRows` that decodes them.
+        """Return a table with one row per group, of at least one group, and the `GroupRows` that decodes the rows.
 
-        With `numbered`, an array of paths, splits have the additional column `PLACE`.
+        With `numbered`, an array of paths, splits have the additional column `PLACE` with the index of their path.
         """
         parts, rows = [], None
         for start, splits, bounds, deletes, owned in groups.columns():
@@ -60,7 +60,7 @@ class GroupRows:
         return pa.concat_tables(parts), rows
 
     def groups(self, rows: pa.RecordBatch) -> Iterator[TaskGroup]:
-        """Yield the groups in a batch of rows."""
+        """Yield the groups in a batch of rows that `encode_groups` made."""
         splits, deletes = (_decode_table(rows.column(n), s) for n, s in ((1, self.splits), (2, self.deletes)))
         bounds, owned = (_bounds(rows.column(n)).tolist() for n in (1, 2))
         for n, index in enumerate(rows.column(0).to_pylist()):
@@ -73,7 +73,7 @@ class GroupRows:
 
 
 def _lists(table: pa.Table, bounds: np.ndarray) -> pa.ListArray:
-    """Return the rows of a table as structs, in lists from each bound to the next."""
+    """Return lists of the rows of a table, as structs of plain types; each list has the rows up to the next bound."""
     columns = [encode_plain(column.combine_chunks()) for column in table.columns]
     fields = [pa.field(f"m{n}", column.type) for n, column in enumerate(columns)]
     return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.StructArray.from_arrays(columns, fields=fields))
@@ -91,13 +91,13 @@ def _bounds(lists: pa.ListArray) -> np.ndarray:
 
 
 def _replace_values(lists: pa.ListArray, values: pa.Array) -> pa.ListArray:
-    """Return the lists with other values instead of `lists.flatten()`."""
+    """Return lists of the same lengths and nulls, with `values` instead of `lists.flatten()`."""
     mask = lists.is_null() if lists.null_count else None
     return pa.ListArray.from_arrays(pa.array(_bounds(lists), pa.int32()), values, mask=mask)
 
 
 def encode_plain(values: pa.Array) -> pa.Array:
-    """Convert values to a plain type. `decode_plain` restores them."""
+    """Convert an Arrow array to one of a plain type (see the module). `decode_plain` restores it."""
     kind = values.type
     if kind in _PLAIN:
         return values
@@ -125,7 +125,7 @@ def encode_plain(values: pa.Array) -> pa.Array:
 
 
 def decode_plain(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Restore values of a type from the plain values of `encode_plain`."""
+    """Restore an array of the type `kind` from the plain array that `encode_plain` made."""
     if values.type == kind:
         return values
     if isinstance(kind, pa.ExtensionType):

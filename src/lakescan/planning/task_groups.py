@@ -32,9 +32,11 @@ _AT_ONCE = 1 << 14  # splits whose rows are built at once
 
 
 class EqualityScope(NamedTuple):
-    """The scope of equality deletes (a partition; empty for the whole table), and the ids of the compared fields.
+    """The rows that some equality deletes apply to, and the fields that they compare.
 
-    Matching rows are deleted. With `kept`, only matching rows are returned instead.
+    - `scope`: the partition; empty for the whole table.
+    - `ids`: the ids of the compared fields.
+    - `kept`: whether only matching rows are returned, instead of deleted.
     """
 
     scope: str
@@ -148,7 +150,7 @@ class TaskGroup:
             )
 
     def _places(self, rows: np.ndarray) -> list[EqualityScope]:
-        """Return the scopes of these equality deletes."""
+        """Return the scope of each of the equality deletes in these rows of the group's delete table."""
         wanted, index = np.unique(rows, return_inverse=True)
         some = self.deletes.take(pa.array(wanted))
         keys = [tuple(map(int, text.split(","))) for text in key_texts(some).to_pylist()]
@@ -161,7 +163,11 @@ class TaskGroup:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The splits and deletes of adjacent groups, beginning with group `start`."""
+    """The tables of adjacent groups, beginning with group number `start`.
+
+    - `bounds`: where the splits of each group begin in `splits`, and where the last group's end.
+    - `deletes`: the deletes of these groups.
+    """
 
     start: int
     bounds: np.ndarray
@@ -169,14 +175,18 @@ class _Rows:
     deletes: GroupDeletes
 
     def group(self, index: int) -> tuple[pa.Table, pa.Table]:
-        """Return the splits and the deletes of a group."""
+        """Return the tables of the splits and of the deletes of a group, by its number in the plan."""
         number = index - self.start
         low, high = int(self.bounds[number]), int(self.bounds[number + 1])
         return self.splits.slice(low, high - low), self.deletes.group_table(number)
 
 
 class TaskGroups(Sequence[TaskGroup]):
-    """The task groups of a plan. The tables of a group are built, together with those of many others, when accessed."""
+    """The task groups of a plan, as a sequence.
+
+    A group's tables are built when it is accessed, together with those of many following groups. `group` has the number
+    of each split's group.
+    """
 
     def __init__(self, table: FileTable, splits: pa.Table, group: np.ndarray) -> None:
         self._table = table
@@ -195,7 +205,7 @@ class TaskGroups(Sequence[TaskGroup]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[TaskGroup]: ...
     def __getitem__(self, index: int | slice) -> TaskGroup | Sequence[TaskGroup]:
-        """Return a group, or a list of groups for a slice."""
+        """Return a group, or a list of groups for a slice; raises `IndexError` also for negative numbers."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not 0 <= index < len(self):
@@ -214,7 +224,7 @@ class TaskGroups(Sequence[TaskGroup]):
     def columns(self) -> Iterator[tuple[int, pa.Table, np.ndarray, pa.Table, np.ndarray]]:
         """Yield tables of adjacent groups: the first group's index, splits, their bounds, deletes, and their bounds.
 
-        Group `index + n` has the splits, and the deletes, from the nth bound to the next.
+        Group `index + n` has the splits, and the deletes, from the nth bound up to the next.
         """
         start = 0
         while start < len(self):
@@ -227,7 +237,7 @@ class TaskGroups(Sequence[TaskGroup]):
         return (task for group in self for task in group.tasks())
 
     def merge_groups(self, parallelism: int) -> TaskGroups:
-        """Merge adjacent groups that share equality deletes, up to the (adaptive) split size.
+        """Return the groups, with adjacent groups that share equality deletes merged, up to the (adaptive) split size.
 
         Each group decodes its own deletes. After N commits of upserts, the oldest files have N equality deletes each.
         Packing weighs each split with all of its deletes, so every such file would have its own group.
@@ -239,7 +249,7 @@ class TaskGroups(Sequence[TaskGroup]):
         return TaskGroups(self._table, self._splits, np.repeat(numbers, np.diff(self._bounds)))
 
     def join_splits(self) -> TaskGroups:
-        """Join adjacent splits of a file that are in the same group.
+        """Return the groups, with adjacent splits of a file in the same group joined to one split.
 
         A reader then opens the file, and reads its footer, only once.
         """
@@ -284,7 +294,7 @@ class TaskGroups(Sequence[TaskGroup]):
         return DeleteReferences.read_columns(columns)
 
     def _rows(self, start: int) -> _Rows:
-        """Build the tables of groups beginning with `start`, with about `_AT_ONCE` splits."""
+        """Build the tables of groups from number `start` on, with about `_AT_ONCE` splits, but at least one group."""
         low = int(self._bounds[start])
         stop = max(start + 1, int(np.searchsorted(self._bounds, low + _AT_ONCE, side="right")) - 1)
         splits = self._splits.slice(low, int(self._bounds[stop]) - low)
@@ -313,7 +323,10 @@ def _read_stream(data: bytes) -> pa.Table:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Disjoint ranges of rows, from `first` to `stop` (exclusive), ascending, each with the number of its owner."""
+    """Disjoint ranges of rows, from `first` to `stop` (exclusive), in ascending order.
+
+    `owner` has the number of the group that each range belongs to.
+    """
 
     owner: np.ndarray
     first: np.ndarray
@@ -321,7 +334,7 @@ class Intervals:
 
     @staticmethod
     def unite(owner: np.ndarray, first: np.ndarray, stop: np.ndarray) -> tuple[Intervals, np.ndarray]:
-        """Return the union of ranges by owner, and for each given range the number of the one that contains it."""
+        """Return the union of ranges by owner, and for each range of the input the index of the one that has it."""
         order = np.lexsort((first, owner))
         owner, first, stop = owner[order], first[order], stop[order]
         apart = owner * (int(stop.max(initial=0)) + 1)
@@ -337,9 +350,9 @@ class Intervals:
 
 @dataclass(frozen=True)
 class GroupDeletes:
-    """The deletes of groups: position deletes by number, and equality deletes as intervals.
+    """The deletes of groups: position deletes by number, and equality deletes as intervals of a delete table (`table`).
 
-    `numbers` are the position deletes; those of group n begin at `bounds[n]`. The intervals of group n begin at
+    `numbers` are the rows of position deletes; those of group n begin at `bounds[n]`. The intervals of group n begin at
     `interval_bounds[n]`. A group's delete table has its position deletes first, then the equality deletes of its
     intervals. `local` are the references of all splits to the tables of their groups.
     """
@@ -377,11 +390,11 @@ class GroupDeletes:
         return GroupDeletes(deletes, pairs % count, starts, intervals, owned, local)
 
     def columns(self) -> dict[str, pa.Array]:
-        """Return the columns `deletes` and `equality_deletes` of the splits, with rows of their groups' tables."""
+        """Return the columns `deletes` and `equality_deletes` of the splits, as rows of their groups' delete tables."""
         return self.local.columns()
 
     def group_table(self, number: int) -> pa.Table:
-        """Return the delete table of a group."""
+        """Return the delete table of a group, by its number among these groups."""
         low, high = self.bounds[number : number + 2].tolist()
         first, last = self.interval_bounds[number : number + 2].tolist()
         parts = [self.table.slice(0, 0)]
@@ -393,7 +406,7 @@ class GroupDeletes:
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
     def tables(self) -> tuple[pa.Table, np.ndarray]:
-        """Return the delete tables of all groups in one table, and where each begins."""
+        """Return the delete tables of all groups as one table, and where each group's begins in it."""
         lengths = self.intervals.stop - self.intervals.first
         before = np.cumsum(lengths) - lengths
         inside = np.repeat(self.intervals.first - before, lengths) + np.arange(lengths.sum())
@@ -404,7 +417,7 @@ class GroupDeletes:
         return self.table.take(pa.array(rows)), np.searchsorted(owner[order], np.arange(len(self.bounds)))
 
     def bytes(self) -> np.ndarray:
-        """Return the bytes of each group's deletes."""
+        """Return the recorded bytes of each group's deletes."""
         sizes = pc.fill_null(self.table["size"], 0).to_numpy()
         totals = np.concatenate([[0], np.cumsum(sizes, dtype=np.float64)])  # sizes can be wrong: no overflow
         count = len(self.bounds) - 1
@@ -417,11 +430,11 @@ class GroupDeletes:
 def renumber_groups(
     references: DeleteReferences, bounds: np.ndarray, deletes: pa.Table, data: pa.ChunkedArray, parallelism: int
 ) -> np.ndarray:
-    """Return a new number for each group, the same for adjacent groups that share equality deletes.
+    """Return a new number for each group, the same for adjacent groups that share equality deletes, to merge these.
 
     A merged group has at most the (adaptive) split size. The deletes of its first member do not count: they must be
-    read in any case. `references` are those of the splits, of which those of group n begin at `bounds[n]`. `data` are
-    the bytes of data of each group. For each scope, the equality deletes of a group are one range of the delete table.
+    read in any case. `references` are those of the splits; the splits of group n begin at `bounds[n]`. `data` are the
+    bytes of data of each group. For each scope, the equality deletes of a group are one range of the delete table.
     """
     sizes = pc.fill_null(deletes["size"], 0).to_numpy()
     totals = np.concatenate([[0], np.cumsum(sizes, dtype=np.float64)])  # sizes can be wrong: no overflow
@@ -461,7 +474,10 @@ def renumber_groups(
 def _intervals(
     references: DeleteReferences, bounds: np.ndarray, deletes: pa.Table
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return, for each group and scope, the first and last (exclusive) of the scope's deletes that the group has."""
+    """Return the range of equality deletes of each group and scope, as four arrays.
+
+    These are the group's number, the scope's number, the first row of the delete table, and the last (exclusive).
+    """
     parts = (deletes["scope"], key_texts(deletes), deletes["kept"])
     place_of = np.cumsum(np.any([np.diff(dictionary_codes(each), prepend=-2) != 0 for each in parts], axis=0))
     group = np.searchsorted(bounds, references.range_file, side="right") - 1

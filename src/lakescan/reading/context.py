@@ -27,7 +27,10 @@ WHOLE_TABLE_BATCH_SIZE = 1 << 20  # when all rows are collected anyway: fewer ca
 
 
 def query_batch_size(schema: Schema) -> int:
-    """Return the maximum number of rows in a batch for an engine in this process, by the number of columns."""
+    """Return the maximum number of rows in a batch for an engine in this process, such as DuckDB.
+
+    It is larger for schemas of at most eight columns.
+    """
     return QUERY_BATCH_SIZE if len(schema.fields) <= _QUERY_BATCH_COLUMNS else BATCH_SIZE
 
 
@@ -36,6 +39,9 @@ class ReadContext:
     """The context to read a plan's tasks.
 
     - `selection` has the columns of the batches; `table_schema` also those that only filters or deletes need.
+    - `matching` finds the table's columns in a data file.
+    - `residuals` are the filters that remain for the rows, by `FileScanTask.residual`.
+    - `batch_size` is the maximum number of rows in a batch.
     - `places` matches data files with the locations in delete files, in any notation.
     - `verify`: check the checksums of Parquet pages.
     - `keeps_deleted`: also return deleted rows.
@@ -55,13 +61,13 @@ class ReadContext:
 
     @property
     def output(self) -> Schema:
-        """The schema of the batches."""
+        """The schema of the batches: the columns of `selection`."""
         return self.selection.output
 
     def columns_for(self, residual: Predicate, compared: Iterable[int] = ()) -> Schema:
         """Return the columns to read: those of the output, of `residual`, and of the fields that deletes compare.
 
-        Structs have only the members that are needed.
+        `compared` are the ids of these fields. Structs have only the members that are needed.
         """
         paths = [each.path for each in self.selection.columns]
         paths += self._tested_paths(residual, compared)
@@ -69,7 +75,10 @@ class ReadContext:
         return Schema(prune_columns(paths), self.selection.schema_id)
 
     def tested_columns(self, residual: Predicate, compared: Iterable[int] = ()) -> Schema:
-        """Return the columns, and members of structs, that `residual` and the fields that deletes compare need."""
+        """Return the columns, and members of structs, that `residual` and the fields that deletes compare need.
+
+        `compared` are the ids of these fields. Dropped fields are left out.
+        """
         return Schema(prune_columns(self._tested_paths(residual, compared)), self.selection.schema_id)
 
     def _tested_paths(self, residual: Predicate, compared: Iterable[int]) -> list[tuple[t.Field, ...]]:
@@ -77,9 +86,9 @@ class ReadContext:
         return [self.table_schema.struct_path(i) for i in sorted(ids)]
 
     def select_output(self, batch: pa.RecordBatch, columns: Schema) -> pa.RecordBatch:
-        """Return the output columns of a batch of `columns` (see `columns_for`), which may be dictionary arrays.
+        """Return the output columns of a batch with the columns `columns` (see `columns_for`).
 
-        A member is null if its struct is null.
+        Columns may be dictionary arrays. A member is null if its struct is null.
         """
         if self.selection.is_plain:
             return batch.select(range(len(self.selection.columns)))
@@ -87,7 +96,10 @@ class ReadContext:
 
 
 def select_columns(batch: pa.RecordBatch, columns: Schema, selection: Selection) -> pa.RecordBatch:
-    """Return the columns and members of a selection, from a batch of `columns` in any order."""
+    """Return the columns and struct members of a selection from a batch, whose schema is `columns`.
+
+    The result is in the order of the selection. Columns may be dictionary arrays.
+    """
     place = {field.id: i for i, field in enumerate(columns.fields)}
     arrays = []
     for each in selection.columns:

@@ -34,7 +34,10 @@ _NAMES = {"orc": "ORC files", "avro": "Avro files"}
 
 
 class DataFile(Protocol):
-    """An open file of rows. Its chunks (row groups, stripes or byte offsets) are numbered in file order."""
+    """The interface of an open data or delete file.
+
+    Its chunks (row groups, stripes or byte offsets) are numbered in file order.
+    """
 
     @property
     def schema(self) -> pa.Schema:
@@ -42,15 +45,18 @@ class DataFile(Protocol):
 
     @property
     def rows(self) -> int | None:
-        """The row count in the file's footer. Without a footer, None until the last row was read."""
+        """The row count in the file's footer. For Avro, which has no footer, None until the last row was read."""
 
     def chunks(self, start: int, stop: int) -> Sequence[int]:
-        """Return the chunks whose first byte is in [start, stop)."""
+        """Return the numbers of the chunks whose first byte is in [start, stop); raises `CorruptData`."""
 
     def batches(
         self, chunks: Sequence[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Read the projection's columns of these chunks; yield the file position of the first row, and the batch."""
+        """Read the projection's columns of these chunks; yield the file position of the first row, and the batch.
+
+        Batches have exactly the columns and members `Projection.read`. Raises `CorruptData`.
+        """
 
 
 def open_data_file(
@@ -58,8 +64,8 @@ def open_data_file(
 ) -> AbstractContextManager[DataFile]:
     """Context manager: open a file, and if it is encrypted, decrypt it with the storage's key manager.
 
-    `verify`: check the checksums of Parquet pages, if present. Raises `MissingFile`, `CorruptData`, and
-    `UnsupportedFeature` for a format or encryption that cannot be read.
+    `file_format` is parquet, orc or avro. `verify`: check the checksums of Parquet pages, if present. Raises
+    `MissingFile`, `CorruptData`, and `UnsupportedFeature` for a format or encryption that cannot be read.
     """
     if file_format == "parquet":
         return open_parquet(storage, path, key_metadata, verify=verify)
@@ -76,7 +82,8 @@ def open_data_file(
 class TaskRows:
     """The rows of an open task, before deletes and residual are applied.
 
-    `chunks` are the row groups, stripes or byte offsets to read, in file order. `fields` are the file's columns.
+    `data` is the open file, and `fields` are its columns. `chunks` are the row groups, stripes or byte offsets to read,
+    in file order.
     """
 
     data: DataFile
@@ -93,10 +100,11 @@ class TaskRows:
         encoded: bool = False,
         most_rows: int | None = None,
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the file position of the first row and a batch of these columns, for all chunks or the given ones.
+        """Yield the file position of the first row, and a batch of the table's columns `columns`.
 
-        `encoded`: columns may be dictionary arrays of their type, which `decode_dictionaries` decodes. Batches have at
-        most `most_rows` rows if that is fewer than in the context.
+        `chunks` are some of the task's chunks, by default all. `encoded`: columns may be dictionary arrays of their
+        type, which `decode_dictionaries` decodes. Batches have at most `most_rows` rows if that is fewer than in the
+        context. Raises `CorruptData`.
         """
         size = self.context.batch_size if most_rows is None else min(self.context.batch_size, most_rows)
         chunks = self.chunks if chunks is None else chunks
@@ -123,8 +131,9 @@ def open_rows(
 ) -> Iterator[TaskRows]:
     """Context manager: open a task's file, without row groups or stripes that statistics exclude by `residual`.
 
-    `columns` must include the columns of `residual`. `storage` replaces the context's. Raises `CorruptData`, also while
-    rows are read, if the file cannot be decoded, or its row count differs from its footer or the table metadata.
+    `columns` must include the columns of `residual`. `storage` replaces the context's. Raises `MissingFile`, and
+    `CorruptData`, also while rows are read, if the file cannot be decoded, or its row count differs from its footer or
+    the table metadata.
     """
     where = context.storage if storage is None else storage
     opened = open_data_file(where, task.path, task.file_format, task.key_metadata, verify=context.verify)
@@ -146,13 +155,19 @@ def open_rows(
 def row_batches(
     task: FileScanTask, context: ReadContext, columns: Schema, residual: Predicate = TRUE
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the file position of the first row and a batch of these columns of a task; see `open_rows`."""
+    """Yield the file position of the first row, and a batch of these columns of a task, before deletes.
+
+    See `open_rows` for the parameters and errors.
+    """
     with open_rows(task, context, columns, residual) as rows:
         yield from rows.batches(columns)
 
 
 def check_rows(path: str, rows: int | None, recorded: int | None) -> None:
-    """Raise `CorruptData` if the row count differs from the table metadata's. None and -1 (unknown) pass."""
+    """Raise `CorruptData` if a file's row count differs from `recorded`, that of the table metadata.
+
+    Unknown counts (None; -1 in the metadata) pass.
+    """
     if rows is not None and recorded is not None and recorded >= 0 and rows != recorded:
         raise CorruptData(
             f"{redact(path)} has {rows:,} rows, but the table's metadata records {recorded:,}: the file is damaged, or "
@@ -164,8 +179,8 @@ def check_rows(path: str, rows: int | None, recorded: int | None) -> None:
 def metadata_values(field: t.Field, stored: pa.Array, task: FileScanTask, first: int) -> pa.Array:
     """Return the values of a metadata column for a batch whose first row is at position `first`.
 
-    `stored` is the column in the file. Only row lineage is ever stored; it is null if a row inherits it from the file
-    (Iceberg specification, "Row Lineage").
+    `stored` is the column in the file, or nulls. Only row lineage is ever stored; it is null if a row inherits it from
+    the file (Iceberg specification, "Row Lineage").
     """
     rows = len(stored)
     match field.id:
@@ -188,7 +203,10 @@ def metadata_values(field: t.Field, stored: pa.Array, task: FileScanTask, first:
 
 
 def _partition(kind: t.Type, values: pa.Scalar, rows: int) -> pa.Array:
-    """Return the partition as a struct with the fields of all partition specs; null if the file's spec lacks it."""
+    """Return the struct column `_partition` of `rows` equal rows, with the fields of all partition specs.
+
+    Fields that the file's own spec, whose values are `values`, lacks are null.
+    """
     assert isinstance(kind, t.Struct)
     present = {f.name for f in values.type}
     members = [

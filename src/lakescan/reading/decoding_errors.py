@@ -37,8 +37,8 @@ DAMAGE = (
 def decoding(path: str, part: str = "its contents") -> Iterator[None]:
     """Context manager: re-raise errors of decoding a file as `CorruptData`, or as `StorageError` if storage failed.
 
-    `part` is the part of the file that is decoded, for the message. lakescan errors pass through, except that
-    `CorruptMetadata` without the file's name gets it.
+    `part` is the part of the file that is decoded, for the message. A `MemoryError` becomes `NotEnoughMemory`. lakescan
+    errors pass through, except that `CorruptMetadata` without the file's name becomes `CorruptData` with it.
     """
     try:
         yield

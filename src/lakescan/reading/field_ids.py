@@ -18,7 +18,10 @@ _ID_KEYS = (b"PARQUET:field_id", b"iceberg.id")
 
 @dataclass(frozen=True)
 class FileField:
-    """A field of a file: its index among its siblings, and its children (struct members; element; key, value)."""
+    """A field of a data file: its index among its siblings, its Arrow type, and its id, None without one.
+
+    `children` are struct members, a list's element, or a map's key and value.
+    """
 
     index: int
     name: str
@@ -33,10 +36,10 @@ class FileField:
 
 
 def read_fields(schema: pa.Schema, matching: FieldMatching) -> tuple[FileField, ...]:
-    """Return the file's columns, with field ids assigned according to `matching`.
+    """Return the columns of a file with this Arrow schema, with field ids assigned according to `matching`.
 
     A file without any ids gets them from the name mapping, or by position, or not at all. Raises `CorruptMetadata` if
-    the table requires ids.
+    the table requires ids, or its name mapping is invalid.
     """
     fields = tuple(_read_field(schema.field(i), i) for i in range(len(schema)))
     if matching.ids_required and fields and not any(f.id is not None for f in _walk(fields)):
@@ -53,23 +56,23 @@ def read_fields(schema: pa.Schema, matching: FieldMatching) -> tuple[FileField, 
 
 
 def has_ids(schema: pa.Schema) -> bool:
-    """Return whether any field of a file, at any depth, has an id."""
+    """Return whether any field of a file with this Arrow schema, at any depth, has a field id."""
     return any(f.id is not None for f in _walk(tuple(_read_field(schema.field(i), i) for i in range(len(schema)))))
 
 
 def ids_of_fields(schema: pa.Schema) -> tuple[int | None, ...]:
-    """Return the ids of a file's fields at all depths, each before those of its children."""
+    """Return the ids of a file's fields at all depths, each before those of its children; None for a missing id."""
     return tuple(f.id for f in _walk(tuple(_read_field(schema.field(i), i) for i in range(len(schema)))))
 
 
 def ids_of_columns(schema: pa.Schema) -> list[tuple[str, int | None]]:
-    """Return the names of a file's columns with their ids."""
+    """Return the names of a file's top-level columns with their ids, None for a missing id."""
     fields = (_read_field(schema.field(i), i) for i in range(len(schema)))
     return [(f.name, f.id) for f in fields]
 
 
 def names_without_ids(schema: pa.Schema) -> set[str]:
-    """Return the names of a file's fields, at any depth, if none of them has an id; else an empty set."""
+    """Return the names of all fields of a file, at any depth, if the file has no field ids; else an empty set."""
     fields = [*_walk(tuple(_read_field(schema.field(i), i) for i in range(len(schema))))]
     return set() if any(f.id is not None for f in fields) else {f.name for f in fields}
 

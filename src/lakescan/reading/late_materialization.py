@@ -29,10 +29,11 @@ Keep = Callable[[int, pa.RecordBatch, Schema], pa.Array | None]
 
 @dataclass(frozen=True)
 class LateMaterialization:
-    """Reads `columns`, and decodes `tested` first, which must include the columns that `keep` needs.
+    """Reads the table's columns `columns` of a Parquet file (`data`), for the rows that a filter keeps.
 
-    `keep` takes the position of a batch's first row, the batch, and its schema, which includes the tested columns. It
-    returns the mask of the rows to keep, or None for all of them.
+    `tested` are decoded first, and must include the columns that `keep` needs. `keep` takes the position of a batch's
+    first row, the batch, and its schema, which includes the tested columns. It returns the mask of the rows to keep, or
+    None for all of them.
     """
 
     rows: TaskRows
@@ -44,8 +45,8 @@ class LateMaterialization:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the kept rows as batches of `columns`. Some columns may be dictionary arrays.
 
-        If many rows of a split are kept, its columns are read together, and so are those of all later splits of the
-        file.
+        For each split, the tested columns are decoded first. If many rows of a split are kept, all columns of it and of
+        all later splits of the file are read together. Raises `CorruptData`.
         """
         if all(field in self.tested.fields for field in self.columns.fields):
             yield from self._read_together(self.rows.chunks)
@@ -59,7 +60,10 @@ class LateMaterialization:
             yield from self._read_rest(piece, *found)
 
     def _pieces(self) -> Iterator[list[int]]:
-        """Yield the splits. The first one is small, in case many rows match. Takes one step per row group."""
+        """Yield the splits, as lists of consecutive row groups. Takes one Python step per row group.
+
+        The first split is small, in case many rows match.
+        """
         first, scale = self.data.footer.first_rows, 1
         for run in runs(self.rows.chunks):
             piece: list[int] = []
@@ -72,7 +76,10 @@ class LateMaterialization:
                 yield piece
 
     def _matching_rows(self, piece: list[int]) -> tuple[np.ndarray, list[pa.RecordBatch]] | None:
-        """Return the positions and tested columns of the kept rows of a split; None if there are many."""
+        """Return the file positions and the tested columns of the kept rows of a split (`piece`, its row groups).
+
+        Returns None if more rows are kept than are worth reading separately.
+        """
         first = self.data.footer.first_rows
         rows = int(first[piece[-1] + 1] - first[piece[0]])
         left = min(max(FEW, rows // SHARE), self.rows.context.batch_size)
@@ -91,7 +98,10 @@ class LateMaterialization:
     def _read_rest(
         self, piece: list[int], positions: np.ndarray, found: list[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        """Read the other columns of a split's rows at these positions, and join them with the tested columns."""
+        """Read the other columns of a split's rows at these positions; yield batches of all columns.
+
+        `piece` are the split's row groups, and `found` the tested columns of the same rows.
+        """
         if not len(positions):
             return
         known = {field.id: place for place, field in enumerate(self.tested.fields) if field in self.columns.fields}
@@ -116,7 +126,11 @@ class LateMaterialization:
     def _join_columns(
         self, tested: pa.Table, known: dict[int, int], taken: pa.RecordBatch, others: Schema
     ) -> Iterator[pa.RecordBatch]:
-        """Yield batches of all columns in order, for rows that may be in several batches of tested columns."""
+        """Yield batches of all columns in order, one for each batch of tested columns.
+
+        `known` maps the field ids of output columns to their indices in `tested`. `taken` has the columns `others` of
+        the same rows.
+        """
         places = {field.id: place for place, field in enumerate(others.fields)}
         row = 0
         for part in tested.to_batches():
@@ -129,7 +143,7 @@ class LateMaterialization:
             yield batch_of(arrays, as_encoded(self.columns.arrow(), arrays), part.num_rows)
 
     def _read_together(self, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """Read all columns of row groups together; yield the kept rows."""
+        """Read all columns of these row groups together; yield the kept rows. Columns may be dictionary arrays."""
         for start, batch in self.rows.batches(self.columns, groups, encoded=True):
             mask = self.keep(start, batch, self.columns)
             yield batch if mask is None else filter_rows(batch, mask)

@@ -20,7 +20,10 @@ INSERT, DELETE, BEFORE, AFTER = "INSERT", "DELETE", "UPDATE_BEFORE", "UPDATE_AFT
 
 
 def drop_carry_overs(rows: pa.Table, change: str, columns: Sequence[str]) -> pa.Table:
-    """Remove pairs of a deleted and an inserted row that are equal in `columns`; `change` names the type column."""
+    """Remove pairs of a deleted and an inserted row that are equal in `columns`.
+
+    `change` names the column with "INSERT" or "DELETE". Other columns are not compared.
+    """
     is_insert = _is_insert(rows, change)
     if is_insert.all() or not is_insert.any():
         return rows
@@ -31,7 +34,11 @@ def drop_carry_overs(rows: pa.Table, change: str, columns: Sequence[str]) -> pa.
 
 
 def pair_updates(rows: pa.Table, change: str, identity: Sequence[str]) -> pa.Table:
-    """Sort rows by identity; mark the rows of an identity with exactly one delete and one insert as an update."""
+    """Sort rows by identity, and mark an identity's only delete and only insert as an update.
+
+    `change` names the column with "INSERT" or "DELETE": these become "UPDATE_AFTER" and "UPDATE_BEFORE". `identity`
+    names the columns that identify a row. A delete is sorted before inserts of the same identity.
+    """
     is_insert = _is_insert(rows, change)
     number = row_numbers([rows[name] for name in identity])
     inserted, deleted = _counts(number, is_insert)
@@ -43,15 +50,15 @@ def pair_updates(rows: pa.Table, change: str, identity: Sequence[str]) -> pa.Tab
 
 
 def row_numbers(columns: Sequence[pa.ChunkedArray | pa.Array]) -> np.ndarray:
-    """Return a number for each row, equal for rows that are equal in all columns, which may have any types.
+    """Return a number for each row, from 0 on, equal for rows that are equal in all columns.
 
-    0.0 equals -0.0, null equals null, and NaN equals NaN.
+    Columns may have any types. 0.0 equals -0.0, null equals null, and NaN equals NaN.
     """
     return numbers_of(map(_hashable, columns))
 
 
 def _hashable(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Convert values to ones that Arrow can hash, equal for equal values."""
+    """Convert values to ones that Arrow can hash, equal for equal values. Takes a Python step per list or map."""
     values = as_array(column)
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
@@ -71,13 +78,13 @@ def _is_insert(rows: pa.Table, change: str) -> np.ndarray:
 
 
 def _counts(number: np.ndarray, is_insert: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of inserted and of deleted rows by row number."""
+    """Return, by number from `row_numbers`, how many rows are inserted, and how many are deleted."""
     count = int(number.max(initial=-1)) + 1
     return np.bincount(number[is_insert], minlength=count), np.bincount(number[~is_insert], minlength=count)
 
 
 def _rank(keys: np.ndarray) -> np.ndarray:
-    """Return the rank of each row among the rows with the same key, in order of appearance."""
+    """Return for each row how many earlier rows have the same key."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     starts = np.searchsorted(ordered, ordered, side="left")

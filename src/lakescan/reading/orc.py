@@ -35,7 +35,10 @@ from lakescan.storage.errors import redact
 
 @dataclass(frozen=True)
 class OrcData:
-    """An open ORC file. Field ids are in the column attribute `iceberg.id`."""
+    """An open ORC data or delete file (`DataFile`). Its chunks are stripes.
+
+    Field ids are in the column attribute `iceberg.id`.
+    """
 
     file: orc.ORCFile
     handle: pa.NativeFile
@@ -43,7 +46,7 @@ class OrcData:
 
     @property
     def schema(self) -> pa.Schema:
-        """The file's Arrow schema."""
+        """The file's Arrow schema, with field ids in the fields' metadata (`iceberg.id`)."""
         return self.file.schema
 
     @property
@@ -54,7 +57,8 @@ class OrcData:
     def chunks(self, start: int, stop: int) -> list[int]:
         """Return the stripes whose first byte is in [start, stop). If offsets are unknown, all stripes are at byte 0.
 
-        The footer is only read again for a part of the file. Raises `CorruptData` if it is damaged.
+        The footer is only read for the offsets if the range is not the whole file. Raises `CorruptData` if it is
+        damaged.
         """
         if (start, stop) != (0, NO_END) and self._stripes is not None:
             return self._stripes.find_stripes(start, stop)
@@ -65,8 +69,8 @@ class OrcData:
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the file position of the first row, and a batch of the projection's columns.
 
-        One stripe of these columns is in memory at a time. Raises `CorruptData` if a stripe cannot be decoded, or the
-        row count differs from the footer's.
+        `chunks` are stripes. One stripe is in memory at a time. Raises `CorruptData` if a stripe cannot be decoded, or
+        the row count differs from the footer's, and `UnsupportedFeature` for timestamps that Arrow cannot represent.
         """
         is_whole = len(chunks) == self.file.nstripes
         stripes = None if is_whole else self._stripes
@@ -84,9 +88,10 @@ class OrcData:
             raise self._count_error(f"its stripes have {end:,} rows", self.rows)
 
     def statistics(self, columns: Mapping[int, pa.DataType]) -> dict[int, list[StripeStatistics]]:
-        """Return the statistics of top-level columns, one entry per stripe. `columns` are their indices and types.
+        """Return the statistics of top-level columns by index, one entry per stripe.
 
-        The result is empty if the file has no trustworthy statistics. Raises `CorruptData` if they are damaged.
+        `columns` maps the indices of the columns to their Arrow types. The result is empty if the file has no
+        trustworthy statistics. Raises `CorruptData` if they are damaged.
         """
         if self._stripes is None:
             return {}
@@ -98,7 +103,7 @@ class OrcData:
                 return {}
 
     def rows_of(self, chunks: Sequence[int]) -> list[int]:
-        """Return the row counts of some stripes. `statistics` must not be empty."""
+        """Return the row counts of these stripes. Only call it if `statistics` returned some."""
         assert self._stripes is not None
         counts: list[int] = np.diff(self._stripes.first_rows)[list(chunks)].tolist()
         return counts
@@ -115,7 +120,10 @@ class OrcData:
         )
 
     def _read(self, stripe: int, fields: tuple[FileField, ...]) -> pa.RecordBatch:
-        """Read columns of a stripe. If any name has a dot, which Arrow treats as nesting, all columns are read."""
+        """Read columns of a stripe, with the members to read; raises `CorruptData`, `UnsupportedFeature`.
+
+        If any name has a dot, which Arrow treats as nesting, all columns are decoded.
+        """
         dotted = any("." in name for name in _names(self.schema))
         with decoding(self.path, f"stripe {stripe}"):
             paths = [path for field in fields for path in _paths(field, "")]
@@ -132,7 +140,10 @@ class OrcData:
 
 
 def _refuse_wrapped(path: str, schema: pa.Schema) -> None:
-    """Raise `UnsupportedFeature` for timestamps with pyarrow before 25, which silently wraps out-of-range values."""
+    """Raise `UnsupportedFeature` if the schema has timestamps and pyarrow is older than 25.
+
+    These versions silently wrap out-of-range timestamps of ORC.
+    """
     if int(pa.__version__.partition(".")[0]) < 25 and any("timestamp" in str(kind) for kind in schema.types):
         raise UnsupportedFeature(
             f"timestamps in ORC files with pyarrow {pa.__version__}",
@@ -142,7 +153,7 @@ def _refuse_wrapped(path: str, schema: pa.Schema) -> None:
 
 @contextmanager
 def _far_timestamps(path: str) -> Iterator[None]:
-    """Context manager: raise `UnsupportedFeature` for timestamps that are valid in ORC, but too far for Arrow."""
+    """Context manager: raise `UnsupportedFeature` for timestamps that are valid in ORC, but out of Arrow's range."""
     try:
         yield
     except pa.ArrowInvalid as error:
@@ -164,7 +175,10 @@ def _names(fields: Iterable[pa.Field]) -> Iterator[str]:
 
 
 def _paths(field: FileField, parent: str) -> Iterator[str]:
-    """Yield the names for `read_stripe` that read a field with its members. A name includes everything below it."""
+    """Yield the dotted names that make `read_stripe` read a field with its members. `parent` precedes them.
+
+    A name includes everything below it.
+    """
     path = f"{parent}{field.name}"
     if not pa.types.is_struct(field.type) or not field.children:
         yield path
@@ -181,7 +195,11 @@ def matching_stripes(
     projection: Projection,
     schema: Schema,
 ) -> list[int]:
-    """Return the stripes that remain after pruning by their statistics in the file's footer."""
+    """Return the stripes that may have rows matching `predicate`, by the statistics in the file's footer.
+
+    `fields` are the file's columns. The projection finds those of the table's `schema` among them. Raises
+    `CorruptData`.
+    """
     ids = {leaf.bound_id for leaf in leaves(predicate)} - RESERVED_IDS  # row lineage may be inherited, not stored
     found = {i: at[1] for i in ids if (at := projection.leaf_of(i, fields)) is not None and at[1] in fields}
     recorded = data.statistics({field.index: field.type for field in found.values()}) if len(stripes) > 1 else {}
@@ -199,7 +217,10 @@ def matching_stripes(
 
 
 def _bound(values: list[Any], source: FileField, target: t.Field) -> pa.Array | None:
-    """Return the bounds of one side in the column's type; None if the file's type does not convert to it exactly."""
+    """Return the lower or upper bounds (`values`, None if unknown) as an Arrow array of the table column's type.
+
+    None if the type in the file (`source`) does not convert exactly to that of the table (`target`).
+    """
     if not isinstance(target.type, t.Atomic | t.Decimal | t.Timestamp) or target.type in (t.UUID, t.BINARY):
         return None
     kind = pa.timestamp("ms", source.type.tz) if pa.types.is_timestamp(source.type) else source.type
@@ -211,7 +232,10 @@ def _bound(values: list[Any], source: FileField, target: t.Field) -> pa.Array | 
 
 @contextmanager
 def open_orc(storage: Storage, path: str, key: FileKey | None = None) -> Iterator[OrcData]:
-    """Context manager: open a data or delete file; raises `MissingFile`, and `CorruptData` if it is not ORC."""
+    """Context manager: open a data or delete file, decrypted with `key` if it is not None.
+
+    Raises `MissingFile`, and `CorruptData` if it is not ORC.
+    """
     with open_stream(storage, path, key) as handle:
         with decoding(path, "its footer"):
             file = orc.ORCFile(handle)

@@ -54,7 +54,7 @@ class Stripes:
 
 @dataclass(frozen=True)
 class StripeStatistics:
-    """The statistics of a column in a stripe: its bounds and the number of nulls, None if unknown."""
+    """The statistics of a column in a stripe: its bounds and the number of nulls, each None if unknown."""
 
     lower: Any = None
     upper: Any = None
@@ -67,8 +67,8 @@ def read_statistics(
     """Read the statistics of columns, one entry per stripe, from the metadata section.
 
     `columns` maps the indices of top-level columns that are not nested to their Arrow types; `rows` are the row counts
-    of stripes. The result is empty if the statistics cannot be read or trusted (`planning.corrupt_statistics`). Raises
-    `ValueError` or `IndexError` if they are damaged, and `TooLarge`.
+    of stripes. The result is by index. It is empty if the statistics cannot be read or trusted
+    (`planning.corrupt_statistics`). Raises `ValueError` or `IndexError` if they are damaged, and `TooLarge`.
     """
     if file.compression not in (_PLAIN, *_CODECS) or not columns:
         return {}
@@ -105,7 +105,10 @@ def read_statistics(
 
 
 def _places(footer: bytes) -> list[int]:
-    """Return the number of each top-level column among all columns, by the root type in the footer."""
+    """Return the ORC column id of each top-level column, by the root type in the footer's bytes.
+
+    Raises `ValueError` if the footer lists no types.
+    """
     root = next((value for number, value in _fields(footer) if number == _TYPES), None)
     if not isinstance(root, bytes):
         raise ValueError("it lists no types")
@@ -131,7 +134,10 @@ def _statistics(column: dict[int, int | bytes], kind: pa.DataType, rows: int) ->
 
 
 def _bounds(column: dict[int, int | bytes], kind: pa.DataType, values: int | None) -> tuple[Any, Any]:
-    """Return the bounds as values for an Arrow array of the file's type; None if unknown."""
+    """Return the lower and upper bound of a column's statistics, as Python values for an Arrow array of `kind`.
+
+    `column` are the fields of the statistics message, and `values` is its number of values. Unknown bounds are None.
+    """
 
     def members(number: int) -> dict[int, int | bytes]:
         message = column.get(number)
@@ -167,12 +173,12 @@ def _bounds(column: dict[int, int | bytes], kind: pa.DataType, values: int | Non
 
 
 def _zigzag(value: int | bytes | None) -> int | None:
-    """Decode a number in zigzag encoding."""
+    """Decode an integer in zigzag encoding; None for other values."""
     return (value >> 1) ^ -(value & 1) if isinstance(value, int) else None
 
 
 def _double(value: int | bytes | None) -> float | None:
-    """Decode a finite double; None for other values."""
+    """Decode the 8 bytes of a finite double; None for other values, also NaN and infinities."""
     if not isinstance(value, bytes) or len(value) != 8:
         return None
     number: float = struct.unpack("<d", value)[0]
@@ -224,12 +230,15 @@ def read_stripes(handle: pa.NativeFile, file: orc.ORCFile, path: str) -> Stripes
 
 
 def _section(handle: pa.NativeFile, file: orc.ORCFile, start: int, length: int) -> bytes:
-    """Read and decompress a section of the file's tail; raises `TooLarge`."""
+    """Read and decompress `length` bytes of the file's tail from offset `start`; raises `TooLarge`, `ValueError`."""
     return b"".join(_chunks(handle.read_at(length, start), file.compression, min(file.compression_size, _CHUNK)))
 
 
 def _chunks(data: bytes, compression: str, most: int) -> Iterator[bytes]:
-    """Decompress the chunks of a footer, each to at most `most` bytes."""
+    """Yield the decompressed chunks of a section, each of at most `most` bytes.
+
+    Raises `TooLarge` also for more than `limits.FOOTER` bytes together, and `ValueError` if a chunk is damaged.
+    """
     if compression == _PLAIN:
         yield data
         return
@@ -257,12 +266,15 @@ _CODECS = {"ZLIB": _zlib, "SNAPPY": decompress_snappy, "LZ4": decompress_lz4, "Z
 
 
 def _numbers(message: bytes) -> dict[int, int]:
-    """Return the integer fields of a message."""
+    """Return the integer fields of a Protocol Buffers message by field number; the last one of repeated fields."""
     return {number: value for number, value in _fields(message) if isinstance(value, int)}
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the fields of a message: integers, and bytes (for floating-point numbers, 8 or 4 bytes)."""
+    """Yield the field numbers and values of a Protocol Buffers message: integers, or bytes.
+
+    Floating-point numbers are 8 or 4 bytes. Raises `ValueError` or `IndexError` if it is damaged.
+    """
     at = 0
     while at < len(data):
         head, at = _varint(data, at)

@@ -25,10 +25,10 @@ from lakescan.reading.type_promotion import cast_leaf, pad_texts
 
 @dataclass(frozen=True)
 class FieldSource:
-    """The source of one table field. `child` is its index in its parent, None if the file lacks it.
+    """The source of one table field (`target`). `child` is its index in its parent, None if the file lacks it.
 
     In `Projection.sources`, indices count only the columns and members that are read. `children` are the sources of a
-    struct's members, a list's element, or a map's key and value.
+    struct's members, a list's element, or a map's key and value. `constant` replaces the file's values, if not None.
     """
 
     target: t.Field
@@ -39,10 +39,10 @@ class FieldSource:
 
 @dataclass(frozen=True)
 class Projection:
-    """The sources of all columns, and the file's columns to read for them.
+    """The sources of the table's columns, and the file's columns to read for them.
 
     `read` are the file's columns to read, in file order; `FileField.children` of a struct are the members to read.
-    `leaves` are their leaf columns.
+    `leaves` are the numbers of their leaf columns in the file.
     """
 
     sources: tuple[FieldSource, ...]
@@ -51,13 +51,14 @@ class Projection:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The indices of the file's top-level columns to read."""
+        """The indices of the top-level columns of `read` in the file."""
         return tuple(field.index for field in self.read)
 
     def apply(self, batch: pa.RecordBatch, *, encoded: bool = False) -> list[pa.Array]:
-        """Convert a batch that has exactly the columns and members of `read` to the table's columns.
+        """Convert a batch that has exactly the columns and members of `read` to arrays of the table's columns.
 
-        `encoded`: columns that only need to be decoded may stay dictionary arrays.
+        `encoded`: columns that only need to be decoded may stay dictionary arrays. Raises `CorruptMetadata` for a type
+        that cannot be converted to the table's.
         """
         rows = batch.num_rows
         return [
@@ -65,9 +66,10 @@ class Projection:
         ]
 
     def leaf_of(self, field_id: int, fields: tuple[FileField, ...]) -> tuple[int, FileField] | None:
-        """Return the leaf column and file field of a field of atomic type, which may be a member of structs.
+        """Return the number of the leaf column, and the file field, of a table field of atomic type.
 
-        Returns None if the file lacks it, or it is inside a list or map.
+        `fields` are the file's columns. The field may be a member of structs. Returns None if the file lacks it, or it
+        is inside a list or map.
         """
         return _leaf_of(field_id, self.sources, self.read, fields, 0)
 
@@ -79,7 +81,7 @@ def _leaf_of(
     fields: tuple[FileField, ...],
     start: int,
 ) -> tuple[int, FileField] | None:
-    """Implement `Projection.leaf_of` among siblings; `start` is the first leaf of `fields`."""
+    """Implement `Projection.leaf_of` among siblings: `start` is the number of the first leaf column of `fields`."""
     for source in sources:
         if source.child is None:
             continue
@@ -99,7 +101,11 @@ def _leaf_of(
 def resolve(
     fields: tuple[FileField, ...], schema: Schema, matching: FieldMatching, constants: Mapping[int, pa.Scalar]
 ) -> Projection:
-    """Find the columns of `schema` in a file. `constants` are values by field id that replace the file's columns."""
+    """Find the columns of the table's `schema` in a file, whose columns are `fields`.
+
+    `matching` decides whether by id or name. `constants` are values by field id that replace the file's columns. Raises
+    `CorruptMetadata` if a struct, list or map has another kind of type in the file.
+    """
     is_mapped = matching.name_mapping is not None  # then names that are not in the mapping are not in the table
     has_ids = matching.by_id and (is_mapped or any(f.id is not None for f in fields))
     columns = _Siblings(fields, is_mapped)
@@ -109,7 +115,7 @@ def resolve(
 
 
 def _read(fields: tuple[FileField, ...], sources: Iterable[FieldSource]) -> tuple[FileField, ...]:
-    """Return the fields of the file that are sources, in file order. Structs have only members that are sources."""
+    """Return the fields of the file that are sources, in file order. Structs have only the members to read."""
     found: dict[int, list[FieldSource]] = {}
     for source in sources:
         if source.child is not None:
@@ -118,7 +124,10 @@ def _read(fields: tuple[FileField, ...], sources: Iterable[FieldSource]) -> tupl
 
 
 def _with_members(field: FileField, sources: list[FieldSource]) -> FileField:
-    """Return the field with only the members to read: at least one, so that null structs are found."""
+    """Return the file field with only the struct members to read: at least one, so that null structs are found.
+
+    `sources` are the table fields that read it.
+    """
     is_struct = pa.types.is_struct(field.type) and field.children
     if not is_struct or not all(source.children for source in sources):
         return field
@@ -127,14 +136,17 @@ def _with_members(field: FileField, sources: list[FieldSource]) -> FileField:
 
 
 def _smallest(members: tuple[FileField, ...]) -> FileField:
-    """Return one member of a struct to read: the first one that is not nested, if any."""
+    """Return one member of a struct to read: the first one that is not nested or, if all are nested, the first.
+
+    Of a nested struct, only one member is read.
+    """
     member = next((each for each in members if not each.children), members[0])
     is_struct = pa.types.is_struct(member.type) and member.children
     return replace(member, children=(_smallest(member.children),)) if is_struct else member
 
 
 def _renumber_sources(sources: tuple[FieldSource, ...], read: tuple[FileField, ...]) -> tuple[FieldSource, ...]:
-    """Return the sources with `child` changed from an index in the file to an index among the fields that are read."""
+    """Return the sources with `child` changed from an index in the file to an index among the fields `read`."""
     places = {field.index: place for place, field in enumerate(read)}
     placed = []
     for source in sources:
@@ -148,7 +160,7 @@ def _renumber_sources(sources: tuple[FieldSource, ...], read: tuple[FileField, .
 
 
 def _leaves(fields: tuple[FileField, ...], read: tuple[FileField, ...], start: int) -> Iterator[int]:
-    """Yield the leaf columns of the fields that are read; `start` is the first leaf of `fields`."""
+    """Yield the numbers of the leaf columns of the fields `read`; `start` is that of the first leaf of `fields`."""
     starts = list(accumulate((field.leaves for field in fields), initial=start))
     for field in read:
         whole, first = fields[field.index], starts[field.index]
@@ -159,7 +171,7 @@ def _leaves(fields: tuple[FileField, ...], read: tuple[FileField, ...], start: i
 
 
 def prune_members(array: pa.Array, field: FileField) -> pa.Array:
-    """Return an array of a whole column of the file, with only those struct members that are read."""
+    """Return a whole column of the file as an array with only those struct members that are read (`field`)."""
     if not pa.types.is_struct(array.type) or len(field.children) == array.type.num_fields == 0:
         return array
     members = [prune_members(array.field(each.index), each) for each in field.children]
@@ -168,7 +180,10 @@ def prune_members(array: pa.Array, field: FileField) -> pa.Array:
 
 
 class _Siblings:
-    """The columns of a file, or the members of a struct in it, by id and by name."""
+    """The columns of a file, or the members of a struct in it, by id and by name.
+
+    `is_mapped`: the ids are from a name mapping, so that fields without an id are not in the table.
+    """
 
     def __init__(self, fields: tuple[FileField, ...], is_mapped: bool) -> None:
         self.is_mapped = is_mapped
@@ -215,7 +230,10 @@ def _children(
 
 
 def _inner(target: t.Field, field: FileField, by_id: bool, is_mapped: bool) -> FieldSource:
-    """Return the source of a list's element, or a map's key or value, which are matched by position."""
+    """Return the source of a list's element, or a map's key or value, which are matched by position.
+
+    `by_id` and `is_mapped` apply to the members of structs inside.
+    """
     return FieldSource(target, field.index, _children(target, field, by_id, is_mapped, {}))
 
 
@@ -280,5 +298,5 @@ def _null_mask(array: pa.Array) -> pa.Array | None:
 
 
 def reset_offset(array: pa.Array) -> pa.Array:
-    """Copy an array to offset 0, so that its offsets, children and validity can be used separately."""
+    """Return an array with offset 0, copied if necessary, so that its offsets and children can be used separately."""
     return array.take(pa.array(np.arange(len(array)))) if array.offset else array

@@ -39,7 +39,8 @@ def read_group(
 
     `storage` may have prefetched files; without it, the small files of this group are prefetched, up to 64 MB.
     `equality` may be the equality deletes of the whole plan, shared by the groups that one process reads. Raises
-    `MissingFile` or `CorruptMetadata` if a data or delete file cannot be read: rows are never skipped.
+    `MissingFile`, `StorageError`, `CorruptMetadata` (`CorruptData`) or `UnsupportedFeature` if a data or delete file
+    cannot be read: rows are never skipped.
     """
     paths = group.splits["path"].to_pylist()
     positions = DeleteLoader(context.storage, paths, places=context.places, verify=context.verify)
@@ -78,7 +79,10 @@ def _read_task(
 
 @dataclass
 class _RowFilter:
-    """Selects the rows of a task's batches that remain after its deletes and its residual."""
+    """Selects the rows of a task's batches that remain after its deletes and its residual.
+
+    `positions` and `equality` load the deletes.
+    """
 
     task: FileScanTask
     positions: DeleteLoader
@@ -91,25 +95,34 @@ class _RowFilter:
         return self.positions.selection(task.path, task.positional_deletes, task.same_place, task.record_count)
 
     def live(self, first: int, values: Columns, rows: int) -> pa.Array | None:
-        """Return a mask of rows that are not deleted, None if all are live. `first` is the first row's position."""
+        """Return a mask of rows that are not deleted, None if all are live. `first` is the first row's position.
+
+        `values` returns the batch's columns by field id.
+        """
         deleted, kept = (self.equality.hits(self.task, first, values, rows, kept=each) for each in (False, True))
         return _and_masks(
             [self.selection.live_rows(first, rows, kept), None if deleted is None else pa.array(~deleted)]
         )
 
     def matching(self, values: Columns, rows: int, live: pa.Array | None) -> pa.Array | None:
-        """Return a mask of rows that match the residual, None if it is always true. Only live rows are evaluated."""
+        """Return a mask of rows that match the residual, None if it is always true.
+
+        `values` returns the batch's columns by field id. Only rows in the mask `live` are evaluated, all if it is None.
+        """
         return None if self.residual == TRUE else matching_rows(self.residual, values, rows, among=live)
 
     def __call__(self, first: int, batch: pa.RecordBatch, columns: Schema) -> pa.Array | None:
-        """Return a mask of the rows of a batch to keep, None for all of them."""
+        """Return a mask of the rows of a batch to keep, None for all of them.
+
+        `first` is the position of the batch's first row, and `columns` its schema.
+        """
         values = _values(batch, columns)
         live = self.live(first, values, batch.num_rows)
         return _and_masks([live, self.matching(values, batch.num_rows, live)])
 
 
 def _values(batch: pa.RecordBatch, columns: Schema) -> Columns:
-    """Return a getter of a batch's columns by field id, which decodes dictionary arrays."""
+    """Return a function from field id to values of a batch with the schema `columns`; it decodes dictionary arrays."""
     stored = column_getter(batch, columns)
 
     def column(field_id: int) -> pa.Array:
@@ -120,14 +133,14 @@ def _values(batch: pa.RecordBatch, columns: Schema) -> Columns:
 
 
 def _filter_batches(rows: TaskRows, columns: Schema, keep_rows: _RowFilter) -> Iterator[pa.RecordBatch]:
-    """Read all columns together, and remove rows before strings are decoded."""
+    """Read all columns together; yield the kept rows. Rows are removed before strings are decoded."""
     for first, batch in rows.batches(columns, encoded=True):
         mask = keep_rows(first, batch, columns)
         yield batch if mask is None else filter_rows(batch, mask)
 
 
 def _mark_and_filter(rows: TaskRows, columns: Schema, keep_rows: _RowFilter) -> Iterator[pa.RecordBatch]:
-    """Read all columns, including deleted rows, which the column `_deleted` marks."""
+    """Read all columns; yield the rows that match the residual, also deleted ones, which `_deleted` marks."""
     place = columns.fields.index(DELETED)
     for first, batch in rows.batches(columns):
         live = keep_rows.live(first, _values(batch, columns), batch.num_rows)
@@ -137,7 +150,10 @@ def _mark_and_filter(rows: TaskRows, columns: Schema, keep_rows: _RowFilter) -> 
 
 
 def _mark_deleted(batch: pa.RecordBatch, place: int, live: pa.Array | None) -> pa.RecordBatch:
-    """Return the batch with the column `_deleted` set from the mask of live rows; unchanged if all rows are live."""
+    """Return the batch with the column `_deleted`, at index `place`, set from the mask of live rows.
+
+    Unchanged if `live` is None, that is, all rows are live.
+    """
     return batch if live is None else batch.set_column(place, DELETED.arrow(), pc.invert(live))
 
 
@@ -154,7 +170,7 @@ _MOST_BYTES = 64 * 2**20  # the limit for prefetched files that are not read yet
 class PrefetchStorage(Storage):
     """A storage that prefetches the small remote files of the task groups passed to `add`.
 
-    Other files are opened normally. One instance serves all threads of a process.
+    Other files are opened normally. One instance serves all threads of a process. `close` must be called.
     """
 
     def __post_init__(self) -> None:
@@ -166,7 +182,11 @@ class PrefetchStorage(Storage):
         self._window, self._bytes = _FIRST, 0
 
     def add(self, group: TaskGroup, context: ReadContext) -> None:
-        """Prefetch the small remote files of a group, after those of earlier groups."""
+        """Prefetch the small remote files of a group, after those of earlier groups.
+
+        These are files of at most 1 MiB that are read whole. Files whose residual (in `context`) excludes all rows are
+        left out.
+        """
         if not len(group) or not self.is_remote(group.splits["path"][0].as_py()):
             return
         columns = [group.splits[name].to_pylist() for name in ("path", "start", "stop", "length", "residual")]
@@ -179,7 +199,7 @@ class PrefetchStorage(Storage):
             self._fetch()
 
     def close(self) -> None:
-        """Stop prefetching."""
+        """Stop prefetching, without waiting for pending requests."""
         with self._lock:
             self._files.clear()
             pool, self._pool = self._pool, None
@@ -196,7 +216,7 @@ class PrefetchStorage(Storage):
             self._bytes += size
 
     def _read_small(self, path: str) -> bytes | None:
-        """Read a whole file; None if it is not small despite its recorded size."""
+        """Read a whole file; None if it has more than 2 MiB despite its recorded size."""
         if (data := self.read_in_one_request(path, most=2 * _SMALL)) is not None:
             return data
         with super().open(path) as file, storage_boundary("read", path):
@@ -205,7 +225,10 @@ class PrefetchStorage(Storage):
 
     @contextmanager
     def open(self, location: str) -> Iterator[pa.NativeFile]:
-        """Open a file for random access; see `Storage.open`."""
+        """Context manager: open a file for random access, in memory if it was prefetched; see `Storage.open`.
+
+        A file is prefetched for one `open` only.
+        """
         with self._lock:
             future, size = self._coming.pop(location, (None, 0))
             is_small = self._files.pop(location, None) is not None  # not prefetched yet

@@ -9,23 +9,24 @@ from lakescan.common.polars_columns import is_fixed_width, polars_for
 
 
 def batch_of(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """Create a batch of `rows` rows. The count is kept even without arrays."""
+    """Create a batch of `rows` rows from arrays. The row count is kept even without arrays."""
     if not arrays:
         return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""]).select([])
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def as_encoded(schema: pa.Schema, arrays: list[pa.Array]) -> pa.Schema:
-    """Return the schema with the types of `arrays`, which may include dictionary arrays."""
+    """Return the schema with its fields' types replaced by those of `arrays`, which may be dictionary types."""
     return pa.schema([field.with_type(array.type) for field, array in zip(schema, arrays, strict=True)])
 
 
 def decode_dictionaries(
     batch: pa.RecordBatch, schema: pa.Schema, *, keeps_dictionaries: bool = False
 ) -> pa.RecordBatch:
-    """Return the batch with this schema for any engine, with dictionary arrays decoded.
+    """Return the batch with this schema, for any engine: dictionary arrays are decoded.
 
-    `keeps_dictionaries`: keep them as dictionary arrays.
+    Offsets of structs inside other types are removed, which DuckDB before 2.0 ignores. `keeps_dictionaries`: keep
+    dictionary arrays, so that the batch's schema has their types.
     """
     pairs = list(zip(batch.columns, schema, strict=True))
     if keeps_dictionaries:
@@ -39,7 +40,7 @@ def decode_dictionaries(
 
 
 def filter_rows(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
-    """Return the rows of a batch for which the mask is true.
+    """Return the rows of a batch whose value in the Boolean array `mask` is true.
 
     Polars filters fixed-width columns, including dictionary indices, in a quarter of pyarrow's time.
     """

@@ -11,7 +11,10 @@ from lakescan.reading.variant import reassemble_variant
 
 
 def cast_leaf(array: pa.Array, kind: t.Type, column: str) -> pa.Array:
-    """Cast an array to `kind`; raises `CorruptMetadata` for a file type that cannot be promoted to the table's."""
+    """Cast an array of a file to the table's type `kind`; `column` is its name for messages.
+
+    Raises `CorruptMetadata` for a file type that cannot be promoted to the table's.
+    """
     target = kind.arrow()
     if array.type == target:
         return array
@@ -30,7 +33,7 @@ def cast_leaf(array: pa.Array, kind: t.Type, column: str) -> pa.Array:
 
 
 def pad_bounds(bounds: pa.Array, width: int, *, upper: bool) -> pa.Array:
-    """Return the bounds of padded strings, from bounds of strings that may be stored without their padding.
+    """Return the bounds of strings padded to `width`, from bounds of strings that may be stored without padding.
 
     A string is never greater than itself with trailing spaces, so lower bounds are unchanged. Upper bounds are padded.
     An upper bound with a character below the space becomes null, since it may be less than a shorter string with
@@ -43,7 +46,10 @@ def pad_bounds(bounds: pa.Array, width: int, *, upper: bool) -> pa.Array:
 
 
 def pad_texts(texts: pa.Array, width: int) -> pa.Array:
-    """Pad strings with spaces to `width` characters, as Spark reads CHAR(n). Longer strings are unchanged."""
+    """Pad strings with spaces to `width` characters, as Spark reads CHAR(n). Longer strings are unchanged.
+
+    Width 0, for types other than CHAR(n), changes nothing.
+    """
     return pc.utf8_rpad(texts, width) if width else texts
 
 
@@ -76,7 +82,10 @@ def _binary16(array: pa.Array) -> pa.Array:
 
 
 def _timestamp(array: pa.Array, kind: t.Timestamp, target: pa.DataType) -> pa.Array:
-    """Cast to a timestamp. A zone does not change the stored number, and finer units are floored, as in Spark."""
+    """Cast dates, integers or timestamps to a timestamp. Nanoseconds are floored to microseconds, as in Spark.
+
+    A zone does not change the stored number. Raises `ArrowInvalid` for other types.
+    """
     source = array.type
     if pa.types.is_date(source):
         return array.cast(pa.timestamp("s")).cast(pa.timestamp(kind.unit)).cast(target)
@@ -91,7 +100,10 @@ def _timestamp(array: pa.Array, kind: t.Timestamp, target: pa.DataType) -> pa.Ar
 
 
 def _floor_divide(numbers: pa.Array, by: int) -> pa.Array:
-    """Divide, rounding down. Arrow's own flooring of timestamps overflows for the smallest values."""
+    """Divide 64-bit integers by a positive number, rounding down.
+
+    Arrow's own flooring of timestamps overflows for the smallest values.
+    """
     towards_zero = pc.divide(numbers, by)
     return pc.subtract(towards_zero, pc.less(numbers, pc.multiply(towards_zero, by)).cast(pa.int64()))
 

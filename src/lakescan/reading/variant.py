@@ -39,7 +39,11 @@ _NUMBERS: dict[pa.DataType, tuple[int, str]] = {
 
 
 def reassemble_variant(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
-    """Reassemble a shredded variant column into its metadata and values, which are null if the variant is null."""
+    """Reassemble a shredded variant column; return its metadata and its values, each as a binary array.
+
+    Values are null where the variant is null. Raises `CorruptMetadata` for an invalid variant, and `UnsupportedFeature`
+    for a typed column of an unsupported type.
+    """
     metadata = array.field("metadata").cast(pa.binary())
     present = array.is_valid().to_pylist()
     names: list[_Names] = [_dictionary(m) if ok else {} for m, ok in zip(metadata.to_pylist(), present, strict=True)]
@@ -49,7 +53,10 @@ def reassemble_variant(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
 
 
 def _values(group: pa.StructArray, names: list[_Names]) -> list[bytes | None]:
-    """Encode each row of a group with `value` and `typed_value`; None where the value is missing."""
+    """Encode each row of a struct with `value` and `typed_value` as a variant value; None where it is missing.
+
+    `names` has the dictionary (name to id) of each row's variant.
+    """
     members = [f.name for f in group.type]
     rows = len(group)
     rest = struct_member(group, "value").cast(pa.binary()).to_pylist() if "value" in members else [None] * rows
@@ -133,7 +140,10 @@ def _decimal(value: Decimal, kind: pa.DataType) -> bytes:
 
 
 def _object(members: Mapping[str, bytes | None], names: _Names) -> bytes:
-    """Encode an object: field ids sorted by name, offsets, values."""
+    """Encode an object: field ids sorted by name, offsets, values. `names` maps names to field ids.
+
+    Raises `CorruptMetadata` for a name that is not in `names`.
+    """
     ordered = sorted((name, value or b"") for name, value in members.items())
     missing = [name for name, _ in ordered if name not in names]
     if missing:
@@ -155,7 +165,10 @@ def _array(elements: list[bytes]) -> bytes:
 
 
 def _object_members(value: bytes, names: _Names) -> dict[str, bytes]:
-    """Return the fields of an encoded object, each with its encoded value."""
+    """Return the fields of an encoded object by name, each with its encoded value.
+
+    Raises `CorruptMetadata` if the value is not an object.
+    """
     if value[0] & 3 != _OBJECT:
         raise CorruptMetadata("a partially shredded variant object has a residual value that is not an object")
     by_id = {i: name for name, i in names.items()}
@@ -175,7 +188,7 @@ def _object_members(value: bytes, names: _Names) -> dict[str, bytes]:
 
 
 def _dictionary(metadata: bytes) -> dict[str, int]:
-    """Return the field names in a variant's metadata, with their ids."""
+    """Return the field names in a variant's metadata, with their ids; raises `CorruptMetadata` for another version."""
     if not metadata or metadata[0] & 15 != 1:
         raise CorruptMetadata("a variant's metadata does not have version 1")
     size = (metadata[0] >> 6) + 1

@@ -28,11 +28,13 @@ _BUCKET = "__lakescan_share"
 def changes_frame(
     spark: SparkSession, scan: ScanSpec, columns: Sequence[str], identity: Sequence[str], selection: Selection
 ) -> DataFrame:
-    """The selected columns of the net changes of a changelog scan of all columns.
+    """Return the columns of `selection` of the net changes of each commit, of a changelog scan of all columns.
 
-    Rows are shuffled by a hash of the commit and of the compared columns (`identity`, else all `columns`), so that a
-    commit is spread over tasks while its equal rows meet in one task. Spark cannot hash columns that contain maps; they
-    are left out of the hash, but still compared.
+    Deletes and inserts of a commit that are equal in `columns` cancel out. With `identity` (key columns), a delete and
+    an insert with the same key become the images before and after an update. Rows are shuffled by a hash of the commit
+    and of the compared columns (`identity`, else `columns`), so that a commit is spread over tasks while its equal rows
+    meet in one task. Spark cannot hash maps and variants: columns that contain them are left out of the hash, but still
+    compared.
     """
     schema = schema_of(scan)
     raw = frame_of(spark, scan)
@@ -57,7 +59,7 @@ def changes_frame(
 
 
 def _buckets(spark: SparkSession) -> int:
-    """The number of hash buckets: a few per shuffle task, so that each is small."""
+    """Return the number of hash buckets: four per shuffle partition of the session, so that each bucket is small."""
     return 4 * int(str(spark.conf.get("spark.sql.shuffle.partitions", "200")))
 
 

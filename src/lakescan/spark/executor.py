@@ -135,7 +135,7 @@ class SparkExecutor:
                 yield pickle.loads(value.as_py())
 
     def _distribute(self, items: Iterable[Any]) -> DataFrame | None:
-        """Return the pickled items as rows, one or a few per Spark partition; None without items."""
+        """Return the pickled items as rows of number and data, one or a few per Spark partition; None without items."""
         packed = [pickle.dumps(item, protocol=5) for item in items]
         if not packed:
             return None

@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 
 
 def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    """Return the rows of a scan as a data frame.
+    """Return the rows of a scan as a data frame, whose later filters prune files if possible.
 
-    The frame is a read that is replaced in each query, so that later filters prune files: by Spark's optimizer in a
-    classic session (`native/read_rule.py`), and by a hook of the client on Connect (`connect/hook.py`). For a scan that
-    such a read cannot express, see `plan_now`. Spark evaluates SQL conditions of the filter on the frame.
+    The frame is a read that is replaced in each query: by Spark's optimizer in a classic session
+    (`native/read_rule.py`), and by a hook of the client on Connect (`connect/hook.py`). A scan that such a read cannot
+    express is planned by `plan_now`, and later filters do not prune it. Spark evaluates SQL conditions of the filter on
+    the frame.
     """
     scan = replace(scan, zone=session_zone(spark))
     if has_sql(scan.condition):
@@ -48,12 +49,15 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 
 def session_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    """Return the rows of a scan with the session's settings applied; see `apply_session_reads` and `frame_of`."""
+    """Return the rows of a scan as `frame_of` does, with the session's staging settings and Iceberg options applied."""
     return frame_of(spark, apply_session_reads(scan, settings_of_session(spark)))
 
 
 def explain_scan(scan: ScanSpec) -> str:
-    """Return a scan's plan as text, with the lanes of its files and how deletes are applied."""
+    """Return a scan's plan as text, with the lanes of its files and how deletes are applied on Spark.
+
+    Settings are those of the active session, if there is one.
+    """
     if (spark := SparkSession.getActiveSession()) is not None:
         scan = replace(apply_session_reads(scan, settings_of_session(spark)), zone=session_zone(spark))
     if has_sql(scan.condition):
@@ -72,7 +76,7 @@ def explain_scan(scan: ScanSpec) -> str:
 
 
 def _create_classic_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
-    """Return the read of a scan that the optimizer rule replaces; None if that is not possible."""
+    """Return a read of a scan that the optimizer rule replaces; None if the rule is missing or cannot replace it."""
     if not _is_planned_by_spark(scan) or why_arrow_session(spark, scan.options) is not None:
         return None
     register(spark, names=("lakescan",))
@@ -82,7 +86,7 @@ def _create_classic_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | Non
 
 
 def _create_connect_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
-    """Return the read of a scan that the client's hook replaces; None if that is not possible."""
+    """Return a read of a scan that the client's hook replaces; None if the hook is missing or cannot replace it."""
     from lakescan.spark.connect import hook  # needs Connect's libraries
 
     if scan.lane != "auto" or scan.storage.has_secrets or is_planned_here(scan):
@@ -95,9 +99,9 @@ def _create_connect_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | Non
 
 
 def _is_planned_by_spark(scan: ScanSpec) -> bool:
-    """Return whether the optimizer rule may replace the read of a scan, which must fit options, apart from secrets.
+    """Return whether the optimizer rule may replace a read of the scan.
 
-    The options contain no time zone, so the filter must not depend on one.
+    Options must describe the scan, apart from secrets. They contain no time zone, so the filter must not depend on one.
     """
     if scan.lane != "auto" or scan.max_rows is not None or is_planned_here(scan) or depends_on_zone(scan):
         return False

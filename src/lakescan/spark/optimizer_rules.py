@@ -34,7 +34,7 @@ _LOADERS: WeakKeyDictionary[Any, dict[Path, Any]] = WeakKeyDictionary()  # by ga
 
 
 def install_rule(spark: SparkSession, java: Path, name: str, answering: Callable[[], Any]) -> None:
-    """Install a rule in a session, once. Other rules are kept.
+    """Install a rule in a session, once. Other rules stay installed; an instance of another process is replaced.
 
     Args:
         spark: A classic session; py4j's errors are raised for other sessions.
@@ -63,7 +63,7 @@ def install_rule(spark: SparkSession, java: Path, name: str, answering: Callable
 
 
 def has_rule(spark: SparkSession, name: str) -> bool:
-    """Return whether this process has installed the rule with a class name in a classic session."""
+    """Return whether this process has installed the rule whose class has the name `name` in a classic session."""
     session: Any = spark
     rules = elements(session._jsparkSession.experimental().extraOptimizations())
     return any(each.getClass().getName() == name and each.owner() == _owner() for each in rules)
@@ -74,7 +74,7 @@ def _owner() -> str:
 
 
 def class_loader(spark: SparkSession, java: Path) -> Any:
-    """Return the class loader of a compiled file; each file is compiled once per JVM."""
+    """Return the Java class loader of a compiled source file; each file is compiled once per JVM."""
     context: Any = spark.sparkContext
     gateway, jvm = context._gateway, context._jvm
     known = _LOADERS.setdefault(gateway, {})
@@ -87,7 +87,7 @@ def class_loader(spark: SparkSession, java: Path) -> Any:
 
 
 def elements(found: Any) -> Iterator[Any]:
-    """Yield the elements of a Scala sequence."""
+    """Yield the elements of a Scala sequence that py4j returned."""
     iterator = found.iterator()
     while iterator.hasNext():
         yield iterator.next()
@@ -105,7 +105,7 @@ class RuleErrors:
         self._lock = Lock()
 
     def text(self, error: LakescanError) -> str:
-        """Return the text of an error for Spark, and remember the error's class and attributes by it."""
+        """Return the text of an error for Spark, and record the error's class and attributes under this text."""
         found = f"{type(error).__module__}.{type(error).__name__}: {error}"
         with self._lock:
             self._known[found] = type(error), error.args, dict(error.__dict__)
@@ -137,7 +137,10 @@ class RuleErrors:
         captured.convert_exception = convert_exception
 
     def _convert_error(self, converted: Any) -> Any:
-        """Return lakescan's error, or the interrupt, whose text a PySpark error carries; other errors unchanged."""
+        """Return a PySpark error with the lakescan class of the error, or missing data file, that its text reports.
+
+        An interrupt becomes `KeyboardInterrupt`. Other errors are returned unchanged.
+        """
         text = getattr(converted, "_desc", None)
         if isinstance(text, str) and (missing := _NOT_THERE.search(text)) is not None:
             path = unquote(missing[1])
@@ -157,7 +160,10 @@ class RuleErrors:
 def _add_class(
     converted: Any, kind: type[LakescanError], arguments: tuple[Any, ...], members: dict[str, Any], text: str = ""
 ) -> Any:
-    """Return a PySpark error that also has a class of lakescan, and `text` before its own message."""
+    """Return a PySpark error that is also of the lakescan class `kind`, with its `arguments` and `members`.
+
+    `members` are attributes of the error. `text` is put before its message.
+    """
     from pyspark.errors import UnknownException
     from pyspark.errors.exceptions.captured import CapturedException
 

@@ -64,6 +64,8 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
 def _replace_reads(spark: SparkSession, sources: Callable[[], Mapping[str, Mapping[str, Any]]]) -> None:
     """Install the rule or hook that replaces a session's reads, unless the session can only use the Arrow lane.
 
+    If the installation fails, reads stay with the data source, and `describe_reads` reports the reason.
+
     Args:
         spark: A session, classic or Connect.
         sources: Returns the settings of the data sources that are registered with the session, by format.

@@ -33,10 +33,10 @@ _KNOWN: ContextVar[Mapping[str, str | None]] = ContextVar("lakescan_known_settin
 
 @contextlib.contextmanager
 def activate_session(spark: SparkSession) -> Iterator[None]:
-    """Make a classic session the active one of this thread for a while.
+    """Context manager: make a classic session the active one of this thread. Nothing is done for a Connect session.
 
-    Spark refuses a data source whose name it finds, and looks for it in the active session instead of the one that the
-    data source is registered with: after `newSession`, that is the first session.
+    When a data source is registered, Spark looks for one of the same name in the active session instead of the given
+    one, and refuses it if found. After `newSession`, the active session is the first one.
     """
     if is_connect(spark):
         yield
@@ -52,7 +52,10 @@ def activate_session(spark: SparkSession) -> Iterator[None]:
 
 
 def session_zone(spark: SparkSession) -> tzinfo:
-    """Return the session's time zone, in which Spark reads timestamps without one; raises `InvalidOption`."""
+    """Return the session's time zone, in which Spark reads timestamps without one.
+
+    Raises `InvalidOption` for a name that Python's zones lack.
+    """
     name = zone_name(spark)
     try:
         return zone_of_name(name)
@@ -61,7 +64,7 @@ def session_zone(spark: SparkSession) -> tzinfo:
 
 
 def zone_name(spark: SparkSession) -> str:
-    """Return the name of the session's time zone: the setting, else the zone of Spark's JVM."""
+    """Return the name of the session's time zone: the setting, else the zone of Spark's JVM, else UTC."""
     from pyspark.errors import PySparkException
 
     found = conf(spark, ZONE)
@@ -72,12 +75,15 @@ def zone_name(spark: SparkSession) -> str:
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether it is a Connect session, whose server is a separate process that was started before."""
+    """Return whether it is a Spark Connect session, whose server is a separate process."""
     return "connect" in type(spark).__module__
 
 
 def parallelism(spark: SparkSession) -> int:
-    """The number of tasks that the session runs concurrently, as far as its settings tell."""
+    """Return the number of tasks that the session runs concurrently, estimated from its settings.
+
+    Without settings of parallelism, a local master or executors, it is the number of shuffle partitions.
+    """
     for name in ("spark.sql.leafNodeDefaultParallelism", "spark.default.parallelism"):
         if (value := conf(spark, name)) and value.isdecimal():
             return int(value)
@@ -91,7 +97,7 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def conf(spark: SparkSession, name: str) -> str | None:
-    """The value of a session setting; None if it is unset or the platform hides it."""
+    """Return the value of a session setting; None if it is unset or the platform hides it."""
     from pyspark.errors import PySparkException
 
     known = _KNOWN.get({})
@@ -106,7 +112,7 @@ def conf(spark: SparkSession, name: str) -> str | None:
 
 @contextlib.contextmanager
 def cache_settings(settings: Mapping[str, str | None]) -> Iterator[None]:
-    """Context manager: `conf` returns these settings of the session without asking its server again."""
+    """Context manager: in this thread, `conf` returns the settings in `settings` without asking the session."""
     token = _KNOWN.set(settings)
     try:
         yield
@@ -115,7 +121,7 @@ def cache_settings(settings: Mapping[str, str | None]) -> Iterator[None]:
 
 
 def confs(spark: SparkSession, names: Iterable[str]) -> dict[str, str]:
-    """The values of those session settings that are set, in the order of their names.
+    """Return the values of those session settings that are set, by name in the order of `names`.
 
     Connect sends all settings in one response. On classic PySpark, reading all is slower than asking for some dozens.
     """
@@ -132,7 +138,7 @@ def confs(spark: SparkSession, names: Iterable[str]) -> dict[str, str]:
 
 
 def try_set(spark: SparkSession, name: str, value: str) -> bool:
-    """Set a session setting; return whether it has the value now, as some platforms do not allow changes."""
+    """Set a session setting; return whether it has the value then, as some platforms do not allow changes."""
     from pyspark.errors import PySparkException
 
     if conf(spark, name) == value:
@@ -145,11 +151,11 @@ def try_set(spark: SparkSession, name: str, value: str) -> bool:
 
 @contextlib.contextmanager
 def look_up_on_driver(spark: SparkSession, paths: Sequence[str]) -> Iterator[None]:
-    """Let the driver look up paths itself: from 33 paths on, Spark would run a job with a task per path.
+    """Context manager: the driver looks up paths itself. From 33 paths on, Spark would run a job with a task per path.
 
-    The driver does so one after the other, 100,000 local files in 11 s; such a job took 75 s. Of HDFS, it looks up some
-    thousand at most. In object stores, each file takes two round trips: a job looks them up, with as many tasks as run
-    at once.
+    The driver looks them up one after the other: 100,000 local files in 11 s, where such a job took 75 s. Of HDFS, it
+    looks up at most some thousand. In object stores, each file takes two round trips: a job looks them up, with as many
+    tasks as run concurrently.
     """
     settings = _listing_settings(spark, paths)
     before = {name: conf(spark, name) for name in settings}
@@ -168,14 +174,14 @@ def look_up_on_driver(spark: SparkSession, paths: Sequence[str]) -> Iterator[Non
 
 
 def _looks_up_here(paths: Sequence[str], settings: Mapping[str, str | None]) -> bool:
-    """Whether the driver looks up these paths with the settings of the session as they are."""
+    """Return whether the driver already looks up these paths itself, given the session's `settings`."""
     value = settings.get(LISTED_HERE)
     is_few = value is not None and value.isdecimal() and len(paths) <= int(value)
     return is_few and all(split_location(path)[0] in ("file", "hdfs") for path in paths)
 
 
 def _listing_settings(spark: SparkSession, paths: Sequence[str]) -> Mapping[str, int]:
-    """The settings of a session by which it looks up these paths."""
+    """Return the session settings for the fastest look-up of these paths, with their values; empty for no changes."""
     if any(split_location(path)[0] not in ("file", "hdfs") for path in paths):
         return {LISTED_HERE: _MOST_IN_TURN, _TASKS: parallelism(spark)}
     is_for_job = len(paths) > _MOST_LISTED and not all(path.startswith("file:") for path in paths)
@@ -183,7 +189,7 @@ def _listing_settings(spark: SparkSession, paths: Sequence[str]) -> Mapping[str,
 
 
 def hadoop_settings(spark: SparkSession) -> Mapping[str, str]:
-    """Hadoop's settings as far as the session's own tell; files of the cluster (`core-site.xml`) may set others.
+    """Return Hadoop's settings that the session's own settings contain; files such as `core-site.xml` may set others.
 
     They hold secrets. Those of the session itself (`fs.s3a.endpoint`) override those that Spark was started with
     (`spark.hadoop.fs.s3a.endpoint`). Empty if the platform hides them.

@@ -54,14 +54,17 @@ def why_arrow_session(spark: SparkSession, options: ReadOptions | None = None) -
 
 
 def may_replace_reads(spark: SparkSession) -> bool:
-    """Return whether reads of a session may be replaced by scans of Spark's own reader."""
+    """Return whether scans of Spark's own reader may replace a session's reads: on tested platforms, or if forced.
+
+    Raises `InvalidOption` if the environment variable `LAKESCAN_SPARK_LANE` has an unknown value.
+    """
     return is_spark(spark) and (_lane_of_environment() == "native" or _why_untried(spark) is None)
 
 
 def why_session(spark: SparkSession, scan: ScanSpec) -> str | None:
-    """Return why a session uses only the Arrow lane for a scan, whatever its files; None if there is no reason.
+    """Return why a session uses only the Arrow lane for a scan, whatever its files; None without a reason.
 
-    Sets `spark.sql.parquet.fieldId.read.enabled` in the session if the scan needs it.
+    Sets `spark.sql.parquet.fieldId.read.enabled` in the session if the scan's columns are found by field id.
     """
     if (reason := why_arrow_session(spark, scan.options)) is not None:
         return reason
@@ -83,7 +86,10 @@ def _lane_of_environment() -> str:
 
 
 def _why_untried(spark: SparkSession) -> str | None:
-    """Return why a session's platform is untested: a vendor's Spark, or an untested version. None if it is tested."""
+    """Return why a session's platform is untested: a vendor's Spark, or an untested version. None if it is tested.
+
+    The result is cached for the session.
+    """
     if spark not in _platforms:
         _platforms[spark] = (_platform_reason(spark),)
     (reason,) = _platforms[spark]

@@ -60,7 +60,10 @@ def spark_schema(schema: Schema, *, nanos_as_long: bool = False) -> s.StructType
 
 
 def schema_of(scan: ScanSpec) -> s.StructType:
-    """Return the Spark schema of the rows that a scan returns, which depends on its option `nanosAsLong`."""
+    """Return the Spark schema of the rows that a scan returns.
+
+    Its option `nanosAsLong` selects the type of nanoseconds.
+    """
     return spark_schema(scan.output, nanos_as_long=scan.options.nanos_as_long)
 
 
@@ -75,7 +78,10 @@ def _comment(doc: str | None) -> dict[str, str] | None:
 
 
 def spark_type(kind: t.Type, nanos_as_long: bool = False) -> s.DataType:
-    """Return the Spark type that holds every value of a column type; raises `UnsupportedFeature` if there is none."""
+    """Return the Spark type for values of a lakescan column type; raises `UnsupportedFeature` for a type without one.
+
+    Nanosecond timestamps become microseconds, or BIGINT with `nanos_as_long`.
+    """
     match kind:
         case t.Struct():
             return _struct(kind, nanos_as_long)
@@ -106,9 +112,10 @@ def arrow_schema(schema: s.StructType) -> pa.Schema:
 
 
 def schema_of_rows(schema: s.StructType | pa.Schema) -> pa.Schema:
-    """Return the Arrow schema for writing the rows of a Spark frame. Sail passes an Arrow schema, returned unchanged.
+    """Return the Arrow schema of a frame's rows as Spark passes them to Python, to write them.
 
-    Raises `UnsupportedFeature` for types that Arrow lacks, or whose values Spark exports differently.
+    Sail passes an Arrow schema, which is returned unchanged. Raises `UnsupportedFeature` for types that Arrow lacks, or
+    whose values Spark exports differently.
     """
     if isinstance(schema, pa.Schema):
         return schema
@@ -137,7 +144,7 @@ def _types(kind: s.DataType, path: str) -> Iterator[tuple[str, s.DataType]]:
 
 
 def as_spark_batch(batch: pa.RecordBatch, fields: Iterable[t.Field], schema: s.StructType) -> pa.RecordBatch:
-    """Convert a batch with the types of `fields` to the Arrow types that Spark expects for `schema`."""
+    """Convert a batch with the lakescan types of `fields` to the Arrow types that Spark expects for `schema`."""
     target = arrow_schema(schema)
     columns = [
         as_spark_array(column, field.type, kind)
@@ -147,7 +154,10 @@ def as_spark_batch(batch: pa.RecordBatch, fields: Iterable[t.Field], schema: s.S
 
 
 def as_spark_array(array: pa.Array, kind: t.Type, target: pa.DataType) -> pa.Array:
-    """Convert an array of a column type to the Arrow type that Spark expects for it."""
+    """Convert an array of a lakescan column type to the Arrow type `target` that Spark expects for it.
+
+    Raises `UnsupportedFeature` for nanoseconds that are not whole microseconds.
+    """
     if array.type == target:
         return array
     if isinstance(kind, t.Struct):
@@ -171,7 +181,7 @@ def as_spark_array(array: pa.Array, kind: t.Type, target: pa.DataType) -> pa.Arr
 
 
 def _whole_microseconds(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast nanoseconds to microseconds; raises `UnsupportedFeature` if digits would be lost."""
+    """Cast nanoseconds to microseconds (`target`); raises `UnsupportedFeature` if digits would be lost."""
     try:
         return array.cast(target)
     except pa.ArrowInvalid as error:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def names_of_settings() -> tuple[str, ...]:
-    """Return the names of the settings that `settings_of_session` reads."""
+    """Return the names of the session settings that `settings_of_session` reads."""
     return ID_SETTING, BRANCH_SETTING, *session_settings()
 
 
@@ -30,7 +30,7 @@ def settings_of_session(spark: SparkSession) -> SessionSettings:
 
 
 def settings_in_task() -> SessionSettings:
-    """Return the session's staging settings as passed to the Spark task of this worker; empty outside of tasks."""
+    """Return the staging settings that Spark passes to the task of this worker; empty outside of tasks."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -43,8 +43,11 @@ def settings_in_task() -> SessionSettings:
 class StagedReads:
     """The WAP branch that a read was planned with, for its tasks to check that the session still names it.
 
-    A data source is planned without access to the session. `branch` is the session's branch when the data source was
-    registered. `there` has the branches of the table.
+    A data source is planned without access to the session.
+
+    - `table`: the table's location or name.
+    - `branch`: the WAP branch that the session had when the data source was registered; None without one.
+    - `there`: the names of the table's branches.
     """
 
     table: str
@@ -53,13 +56,16 @@ class StagedReads:
 
     @staticmethod
     def record(scan: ScanSpec, session: SessionSettings, *, is_stream: bool = False) -> StagedReads | None:
-        """Record the branch for a read in a session; None if the session's settings do not apply to the table."""
+        """Record the session's WAP branch for a read; None if staging settings do not apply to the table."""
         if not is_audited(scan, is_stream=is_stream):
             return None
         return StagedReads(scan.location, session.wap_branch, frozenset(scan.table.refs(RefKind.BRANCH)))
 
     def check(self, now: SessionSettings) -> None:
-        """Raise `InvalidOption` if the session now names another branch of the table, or both an id and a branch."""
+        """Raise `InvalidOption` if the settings `now` name another branch of the table, or both an id and a branch.
+
+        A branch that the table does not have counts as no branch.
+        """
         now.check()
         read, wanted = (each if each in self.there else None for each in (self.branch, now.wap_branch))
         if read != wanted:

@@ -63,8 +63,8 @@ def _check_server(spark: SparkSession) -> None:
 def is_spark(spark: SparkSession) -> bool:
     """Return whether the session's server is Apache Spark, and not another server of its protocol such as Sail.
 
-    Only Spark's Python workers have task numbers. The first call for a Connect session runs a small job, and raises
-    `MissingDependency` if the server's Python cannot read tables.
+    Only Spark's Python workers have task numbers. The first call for a Connect session runs
+    a small job, and raises `MissingDependency` if the server's Python cannot read tables.
     """
     if not is_connect(spark):
         return True
@@ -82,7 +82,7 @@ def how_to_start(spark: SparkSession) -> str:
 
 
 def first_reason(error: Exception) -> str:
-    """Return why a Python job failed: the line of Spark's message, which may have hundreds, that names an error."""
+    """Return why a Python job failed: the first line of Spark's message that names an error, at most 200 characters."""
     lines = [line.strip() for line in str(error).splitlines()]
     return next((t for t in lines if "Error: " in t or "PYTHON_VERSION_MISMATCH" in t), lines[0] if lines else "")[:200]
 
@@ -90,14 +90,14 @@ def first_reason(error: Exception) -> str:
 def versions_on_workers(spark: SparkSession) -> dict[str, str]:
     """Run a small job and return the versions of Python, pyarrow and lakescan on the workers, without missing packages.
 
-    The entry `tasks` is present if the workers have task numbers, as those of Apache Spark do.
+    The entry `tasks` exists if the workers have task numbers, as those of Apache Spark do.
     """
     rows = spark.range(1).mapInArrow(_probe(), "name string, version string").collect()
     return {row["name"]: row["version"] for row in rows}
 
 
 def is_on_this_machine(spark: SparkSession) -> bool:
-    """Run a small job and return whether the session's workers share this process's file system.
+    """Run a small job and return whether the session's worker has the same machine and file system as this process.
 
     A container has other files than its host, so mount namespaces are compared where they exist.
     """
@@ -108,7 +108,10 @@ def is_on_this_machine(spark: SparkSession) -> bool:
 
 
 def _machine() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a `mapInArrow` function that identifies the worker's machine and file system. It is pickled by value."""
+    """Return a `mapInArrow` function that identifies the worker's machine and file system by a text.
+
+    It imports all that it needs, as it is pickled by value.
+    """
 
     def machine(batches):  # type: ignore[no-untyped-def]
         import os
@@ -135,7 +138,10 @@ def _machine() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def _probe() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a `mapInArrow` function that lists the worker's packages. Pickled by value: lakescan may be missing."""
+    """Return a `mapInArrow` function that lists the worker's packages with versions.
+
+    It imports all that it needs, as it is pickled by value: lakescan may be missing there.
+    """
 
     def probe(batches):  # type: ignore[no-untyped-def]
         import platform
@@ -171,7 +177,7 @@ def use_one_task(spark: SparkSession, frame: DataFrame) -> DataFrame:
 
 
 def check_task_numbers(work: str) -> None:
-    """Raise `UnsupportedFeature` if tasks have no numbers, as on Sail; `work` describes what needs them."""
+    """Raise `UnsupportedFeature` if tasks have no numbers, as on Sail; the message names the `work` that needs them."""
     from pyspark import TaskContext
 
     if TaskContext.get() is None:
@@ -191,7 +197,7 @@ def task_number() -> int:
 
 @contextmanager
 def translate_worker_errors() -> Iterator[None]:
-    """Context manager: re-raise lakescan errors of Python workers, which Spark reports as text, as such."""
+    """Context manager: re-raise lakescan errors of Python workers, which Spark reports as text, in their classes."""
     from pyspark.errors import PySparkException
 
     try:

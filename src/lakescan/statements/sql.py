@@ -101,7 +101,10 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
 
 
 def _arguments(positional: tuple[Any, ...], args: Arguments) -> tuple[Any, str, Arguments]:
-    """Split the arguments of `sql` into session (None to run in this process), text and parameter values."""
+    """Split the arguments of `sql` into session (None to run in this process), text and parameter values.
+
+    Raises `InvalidOption` for other arguments than these.
+    """
     if positional and not isinstance(positional[0], str):
         session, *rest = positional
     else:
@@ -115,7 +118,10 @@ def _arguments(positional: tuple[Any, ...], args: Arguments) -> tuple[Any, str, 
 
 
 def _define(text: str, args: Arguments, frames: Mapping[str, Any]) -> Any:
-    """Run a statement about tables, namespaces or views in this process."""
+    """Run a statement about tables, namespaces or views in this process. Rows that it returns become a `Query`.
+
+    Raises `InvalidStatement` for an empty text, and `UnsupportedFeature` for a statement that no grammar form matches.
+    """
     # Imported here because queries and `import lakescan` do not need these modules.
     from lakescan.statements.syntax.grammar import nearest_statement, parse_statement
     from lakescan.statements.syntax.token_reader import TokenReader

@@ -57,12 +57,15 @@ class AllowedLocations:
 
     @staticmethod
     def catalog_limits(properties: Mapping[str, str]) -> AllowedLocations:
-        """Return the limits in a catalog's own properties, for files that the catalog's entries name."""
+        """Return the limits in a catalog's properties, for the metadata files that the catalog's entries name.
+
+        Without `allowed-locations`, local files are allowed.
+        """
         limits = properties.get(ALLOWED)
         return AllowedLocations("/", None if limits is None else split_prefixes(limits), is_named=False)
 
     def at(self, home: str, prefixes: Sequence[str] | None, *, is_named: bool = True) -> AllowedLocations:
-        """Return the limits for a table opened at `home`.
+        """Return the limits for a table opened at `home`, with these prefixes, or None without `allowed-locations`.
 
         `is_named`: the reader named this location, otherwise the catalog did.
         """
@@ -72,7 +75,7 @@ class AllowedLocations:
         return AllowedLocations(home, tuple(map(absolute, (*prefixes, *own))), is_named)
 
     def check(self, location: str) -> None:
-        """Raise `LocationRefused` for a location that the table must not reference."""
+        """Raise `LocationRefused` for a location that the table must not reference; see this module's rules."""
         if self.prefixes is not None:
             if not any(_is_below(location, each) for each in self.prefixes):
                 raise LocationRefused(
@@ -98,7 +101,7 @@ class AllowedLocations:
             )
 
     def check_moved(self, location: str, prefix: str) -> None:
-        """Raise `LocationRefused` for a relocated location whose `..` leads out of the new prefix."""
+        """Raise `LocationRefused` for a relocated location whose `..` leads out of the new `prefix`."""
         if ".." in location and not is_in(normal(location), normal(prefix)) and normal(location) != normal(prefix):
             raise LocationRefused(
                 f"relocate moved a location below {redact(prefix)}, but the path {redact(location)} leads out of it"
@@ -106,12 +109,12 @@ class AllowedLocations:
 
 
 def split_prefixes(limits: str) -> tuple[str, ...]:
-    """Split the value of `allowed-locations` into its prefixes."""
+    """Split the value of `allowed-locations` at commas into its prefixes, without white space and empty ones."""
     return tuple(each.strip() for each in limits.split(",") if each.strip())
 
 
 def _folder_of(home: str) -> str:
-    """Return the folder of a table that was opened by its folder or by an Iceberg metadata file."""
+    """Return the folder of a table that was opened at `home`: its folder, or an Iceberg metadata file."""
     if not home.endswith(".json"):
         return home
     return home.rpartition("/")[0].removesuffix("/metadata") or "/"
@@ -136,12 +139,12 @@ def _is_below(location: str, prefix: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _root(scheme: str, authority: str) -> str:
-    """Return the normal form of a scheme and authority. Hosts can be written in several ways."""
+    """Return the normal form of a scheme and authority, as a location. Hosts can be written in several ways."""
     return normal(f"{scheme}://{authority}")
 
 
 def _is_plain(path: str) -> bool:
-    """Return whether a path is in its normal form, except for trailing slashes."""
+    """Return whether a path is in its normal form, except for trailing slashes. False if that is unclear."""
     return path.startswith("/") and "/." not in path and "//" not in path.rstrip("/")
 
 
@@ -151,9 +154,10 @@ def _is_in(place: str, folder: str) -> bool:
 
 @lru_cache(maxsize=256)
 def hands_out_credentials(authority: str) -> bool:
-    """Return whether an authority (host, and optional user and port) is a known metadata service of a machine.
+    """Return whether an authority (host, and optional user and port) is a known metadata service of cloud machines.
 
-    Numbers in IP addresses may be octal, hexadecimal or joined, as the system's resolver parses them.
+    Such a service hands out the machine's credentials. Numbers in IP addresses may be octal, hexadecimal or joined, as
+    the system's resolver parses them.
     """
     text = unicodedata.normalize("NFKC", unquote(authority).translate(_DOTS)).strip().lower().rpartition("@")[2]
     if text.startswith("["):

@@ -25,7 +25,8 @@ _FAILED: set[tuple[str, str | None]] = set()  # buckets and endpoints that have 
 def remove_in_bulk(locations: Sequence[str], relocated: Sequence[str], settings: StorageOptions) -> list[str]:
     """Delete files by obstore's bulk requests; return the locations that are left, which may or may not be deleted.
 
-    `relocated` are the current locations of the same files.
+    `relocated` are the current locations of the same files. All are left if they are fewer than 20, or obstore cannot
+    be used. Files outside S3, with special characters, or in a bucket whose bulk request failed are left, too.
     """
     endpoint = settings.endpoint("s3")
     if len(locations) < _FEW or not may_replace_arrow(settings):
@@ -51,7 +52,8 @@ def remove_by_signed_requests(
     """Delete files by bulk requests that a catalog signs; return the locations that are left.
 
     `relocated` are the current locations of the same files. `signed_bucket` returns the bucket of a location, or None
-    if the catalog does not sign its requests, in which case the location is left.
+    if the catalog does not sign its requests, in which case the location is left. All are left if they are fewer than
+    20.
     """
     if len(locations) < _FEW:
         return list(locations)
@@ -77,7 +79,7 @@ def remove_by_signed_requests(
 
 
 def _delete_keys(bucket: str, keys: list[str], settings: StorageOptions) -> bool:
-    """Delete keys by bulk requests; return whether all were deleted."""
+    """Delete keys by bulk requests; return False if any error occurred, or obstore is not installed."""
     try:
         import obstore
 

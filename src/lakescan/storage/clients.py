@@ -33,7 +33,8 @@ _AUTHORITIES = ("blob_storage_authority", "dfs_storage_authority")
 def open_filesystem(scheme: str, authority: str, options: StorageOptions) -> pafs.FileSystem:
     """Open the filesystem of a store, without contacting it (except HDFS).
 
-    Raises `InvalidOption` for an unknown scheme.
+    `scheme` is the kind of store (`store_of`), and `authority` the bucket, container or host. Raises `InvalidOption`
+    for an unknown scheme.
     """
     if scheme not in CLIENTS:
         raise InvalidOption(
@@ -44,9 +45,10 @@ def open_filesystem(scheme: str, authority: str, options: StorageOptions) -> paf
 
 
 def connect(scheme: str, authority: str, options: StorageOptions, location: str) -> pafs.FileSystem:
-    """Open the filesystem of a location with the user's options.
+    """Open the filesystem of a location with the user's options; see `open_filesystem`.
 
-    Raises `StorageError` for a host that does not respond, `InvalidOption` for an unknown scheme.
+    `location` is only for messages. Raises `StorageError` for a host that does not respond, `InvalidOption` for an
+    unknown scheme.
     """
     if scheme in CLIENTS and CLIENTS[scheme].is_asked_first:
         check_reachable(scheme, authority, options, location)
@@ -56,7 +58,7 @@ def connect(scheme: str, authority: str, options: StorageOptions, location: str)
 def connect_by_catalog(
     scheme: str, authority: str, properties: Mapping[str, str], signer: RequestSigner | None, location: str
 ) -> pafs.FileSystem:
-    """Open the filesystem of a location with the properties of a catalog.
+    """Open the filesystem of a location with the properties of a catalog; see `open_filesystem`.
 
     `signer` signs requests to S3 if the properties enable remote signing. Raises `StorageError` for a host that does
     not respond, `InvalidOption` for an unknown scheme, and `UnsupportedFeature` if a signer is needed but missing.
@@ -84,7 +86,7 @@ def _connect_s3(bucket: str, options: StorageOptions) -> pafs.FileSystem:
 
 
 def _open_s3(arguments: dict[str, Any]) -> pafs.FileSystem:
-    """Open an S3 filesystem with enough connections; Arrow derives their number from its I/O thread count."""
+    """Open an S3 filesystem with at least 64 connections; Arrow derives their number from its I/O thread count."""
     with _IO_THREADS:
         before = pa.io_thread_count()
         pa.set_io_thread_count(max(before, CONNECTIONS))
@@ -95,7 +97,7 @@ def _open_s3(arguments: dict[str, Any]) -> pafs.FileSystem:
 
 
 def _connect_signed(bucket: str, options: StorageOptions, signer: RequestSigner) -> pafs.FileSystem:
-    """Open an S3 bucket whose requests a catalog signs."""
+    """Return the filesystem of an S3 bucket whose requests a catalog signs."""
     from lakescan.storage.signed_s3_client import SignedBucket
     from lakescan.storage.signed_s3_filesystem import SignedFiles
 
@@ -107,7 +109,10 @@ def _connect_gcs(bucket: str, options: StorageOptions) -> pafs.FileSystem:
 
 
 def _connect_azure(authority: str, options: StorageOptions) -> pafs.FileSystem:
-    """Open the filesystem of an Azure account. Anonymous access is only possible in pyarrow by a URI."""
+    """Open the filesystem of an Azure account. pyarrow supports anonymous access only by a URI.
+
+    `authority` is `container@account.host`, or just the container. Raises `InvalidOption` if the account is unknown.
+    """
     account = account_of(authority, options.azure_account)
     arguments = options.abfs(account)
     if not options.is_anonymous_in_azure:

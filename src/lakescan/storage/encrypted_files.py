@@ -22,16 +22,16 @@ from lakescan.storage.files import Storage
 
 
 def is_encrypted_stream(storage: Storage, path: str) -> bool:
-    """Return whether a file starts with an encrypted stream's magic bytes; reads them. Raises `MissingFile`."""
+    """Return whether a file starts with the magic bytes of an AES GCM stream. Opens it; raises `MissingFile`."""
     with storage.open(path) as file:
         return bool(file.read(len(MAGIC)) == MAGIC)
 
 
 def key_of(storage: Storage, path: str, key_metadata: bytes | None, what: str) -> FileKey | None:
-    """Return the key of a file; None if the file is not encrypted.
+    """Return the key of a file; None if it has no key metadata or, without a key manager, is not encrypted.
 
     `what` is the plural name of such files for messages. Raises `UnsupportedFeature` for an encrypted file without a
-    key manager.
+    key manager, and the errors of `UnwrappedKeys.file_key`.
     """
     if key_metadata is None:
         return None
@@ -43,7 +43,10 @@ def key_of(storage: Storage, path: str, key_metadata: bytes | None, what: str) -
 
 
 def list_key_of(storage: Storage, path: str, key: ListKey | None) -> FileKey:
-    """Return the key of an encrypted manifest list; raises `CorruptMetadata` if the table's metadata lacks it."""
+    """Return the key of an encrypted manifest list; raises `CorruptMetadata` if the table's metadata lacks it.
+
+    Raises `UnsupportedFeature` without a key manager, and the errors of `UnwrappedKeys.list_key`.
+    """
     if storage.unwrapped_keys is None:
         raise missing_key_manager("manifest lists", path)
     if key is None:
@@ -55,7 +58,10 @@ def list_key_of(storage: Storage, path: str, key: ListKey | None) -> FileKey:
 
 
 def read_streams(storage: Storage, paths: Sequence[str], keys: Sequence[FileKey | None]) -> list[bytes]:
-    """Read whole files, and decrypt those that have a key."""
+    """Read whole files, and decrypt those that have a key: `keys` has one for each path, None for plain files.
+
+    Raises the errors of `Storage.read` and `decrypt_stream`.
+    """
     found = storage.read_all(paths)
     return [
         data if key is None else decrypt_stream(data, key, redact(path))
@@ -64,7 +70,11 @@ def read_streams(storage: Storage, paths: Sequence[str], keys: Sequence[FileKey 
 
 
 def read_part(storage: Storage, path: str, key: FileKey | None, offset: int, length: int) -> bytes:
-    """Read `length` bytes from `offset` of a file's decrypted content; raises `CorruptMetadata` outside the file."""
+    """Read `length` bytes from `offset` of a file's decrypted content. `key` is None for a plain file.
+
+    Raises `CorruptMetadata` outside the file, `LimitExceeded` for more than `limits.WHOLE_FILE` bytes, and the errors
+    of `Storage.open` and `GcmReader`.
+    """
     if key is None:
         return storage.read(path, offset, length)
     with _open_reader(storage, path, key) as file:
@@ -84,7 +94,10 @@ def read_part(storage: Storage, path: str, key: FileKey | None, offset: int, len
 
 @contextmanager
 def open_stream(storage: Storage, path: str, key: FileKey | None) -> Iterator[pa.NativeFile]:
-    """Context manager: open a file for random access to its decrypted content; see `Storage.open`."""
+    """Context manager: open a file for random access to its decrypted content. `key` is None for a plain file.
+
+    Raises the errors of `Storage.open` and `GcmReader`.
+    """
     if key is None:
         with storage.open(path) as plain:
             yield plain
@@ -102,7 +115,7 @@ def _open_reader(storage: Storage, path: str, key: FileKey) -> Iterator[GcmReade
 
 
 class _NamedFile:
-    """An open file whose read errors name its location."""
+    """An open file whose read errors are `StorageError`s that name its location."""
 
     def __init__(self, handle: Any, path: str) -> None:
         self._handle, self._path = handle, path

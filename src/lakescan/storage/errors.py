@@ -1,6 +1,6 @@
 """The storage boundary: errors of filesystems become `StorageError`s, with the location and advice.
 
-A storage error is not evidence of damage: it is never reported as file damage, nor damage as a storage error.
+A storage error does not prove that a file is damaged. So it is never reported as damage, nor damage as a storage error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _KINDS = {
 
 
 def log_request(verb: str, location: str) -> None:
-    """Log that a file or folder is opened, read, listed, ... as a DEBUG line of `lakescan.requests`."""
+    """Log a request as a DEBUG line of `lakescan.requests`: a verb such as "open" or "list", and the location."""
     if _REQUESTS.isEnabledFor(logging.DEBUG):
         _REQUESTS.debug("%s %s", verb, redact(location))
 
@@ -49,9 +49,9 @@ def log_request(verb: str, location: str) -> None:
 def storage_boundary(
     done: str, location: str, missing: str | None = None, *, passing: type[Exception] = LakescanError
 ) -> Iterator[None]:
-    """Context manager: re-raise a filesystem's errors as `StorageError`.
+    """Context manager: re-raise a filesystem's errors as `StorageError`; lakescan errors pass through.
 
-    The message says that `location` cannot be `done` (read, listed, ...). With `missing`, a file that does not exist
+    The message is that `location` cannot be `done` (read, listed, ...). With `missing`, a file that does not exist
     raises `MissingFile` with that text. Errors of the type `passing` do not come from storage, and are re-raised
     unchanged.
     """
@@ -68,13 +68,16 @@ def storage_boundary(
 
 
 def storage_error(done: str, location: str, error: BaseException) -> StorageError:
-    """Return the error for a location that cannot be `done`, with the filesystem's message and advice."""
+    """Return the error for a location that cannot be `done` ("read", ...), with the filesystem's message and advice."""
     hide_error_secrets(error)
     return StorageError(f"{redact(location)} cannot be {done}: {error_text(error)}. {advice(error, location)}")
 
 
 def is_storage_fault(error: BaseException) -> bool:
-    """Return whether an error that Arrow raised while decoding a file came from storage, not from its content."""
+    """Return whether an error that Arrow raised while decoding a file came from storage, not from its content.
+
+    False if that is unclear.
+    """
     if isinstance(error, StorageError | ConnectionError | TimeoutError | PermissionError):
         return True
     number = error.errno if isinstance(error, OSError) else None
@@ -82,9 +85,9 @@ def is_storage_fault(error: BaseException) -> bool:
 
 
 def check_regular(location: str, path: str) -> None:
-    """Raise `StorageError` unless the local path is a regular file, `FileNotFoundError` if it does not exist.
+    """Raise `StorageError` unless the local `path` is a regular file, `FileNotFoundError` if it does not exist.
 
-    Opening a pipe would block until it has a writer, and a device has no end.
+    `location` is for the message. Opening a pipe would block until it has a writer, and a device has no end.
     """
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
@@ -93,18 +96,18 @@ def check_regular(location: str, path: str) -> None:
 
 
 def redact(location: str) -> str:
-    """Prepare a location for a message: truncate it if long, quote unprintable characters, and mask secrets."""
+    """Prepare a location for a message: truncate it if long, escape unprintable characters, and mask secrets."""
     text = _mask_secrets(location if location and location.isprintable() else repr(location))
     return text if len(text) <= _MOST_LOCATION else f"{text[:_MOST_LOCATION]}... ({len(location):,} characters)"
 
 
 def _mask_secrets(text: str) -> str:
-    """Mask passwords and signatures in locations within a text."""
+    """Mask passwords and signatures in locations within a text by `***`."""
     return _SIGNATURE.sub(r"\1***", _PASSWORD.sub(r"\1***@", text))
 
 
 def error_text(error: BaseException) -> str:
-    """Return an error's message on one line, truncated if long."""
+    """Return an error's message on one line, with secrets masked, truncated if long; its type if it is empty."""
     message = _COLOURS.sub("", str(error)).partition(" Detail: Python exception")[0]
     text = hide_secrets(_mask_secrets(" ".join(message.split()))) or type(error).__name__
     return (text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}...").rstrip(".")
@@ -147,7 +150,10 @@ class WholeFile:
 
 
 def read_whole(file: pa.NativeFile, location: str, length: int) -> bytes:
-    """Read the next `length` bytes, which the file must have; raises `StorageError` on a short read."""
+    """Read the next `length` bytes, which the file must have; raises `StorageError` on a short read.
+
+    `location` is for the message.
+    """
     data: bytes = file.read(length)
     while len(data) < length:
         more = file.read(length - len(data))
@@ -223,7 +229,7 @@ _ADVICE: tuple[tuple[str, str], ...] = (
 
 
 def advice(error: BaseException, location: str = "") -> str:
-    """Return advice about a filesystem's error at a location, in one or two sentences."""
+    """Return advice for a filesystem's error at a location, in one or two sentences."""
     if isinstance(error, OSError) and error.errno in _FULL:
         return "The disk is full, or a quota is reached: free space, or write elsewhere."
     message, scheme = str(error), split_location(location)[0]

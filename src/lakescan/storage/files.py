@@ -1,7 +1,8 @@
 """Storage: resolves a location to a filesystem and a path, relocated if the table was moved, and accesses the files.
 
-Locations are the raw strings in metadata: a URI (`s3://bucket/x`, `file:/x`, `hdfs://host/x`) or a plain path. They
-are never percent-decoded here: Iceberg writes raw paths, and Delta paths are decoded when the log is read.
+Locations are the raw strings in metadata: a URI (`s3://bucket/x`, `file:/x`, `hdfs://host/x`) or a plain path. They are
+never percent-decoded here: Iceberg writes raw paths, and Delta paths are decoded when the log is read. A location
+outside the allowed locations raises `LocationRefused`.
 """
 
 from __future__ import annotations
@@ -45,18 +46,18 @@ _MOST_AT_ONCE = 16 * 2**20  # the largest file that is read by one request, in b
 
 
 def join(base: str, *parts: str) -> str:
-    """Append path parts to the location `base`."""
+    """Append path parts to the location `base`, separated by slashes."""
     return "/".join([base.rstrip("/"), *parts])
 
 
 def _plain_values(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return settings with unmasked secrets, so that readers with different secrets compare as different."""
+    """Return settings as sorted pairs with unmasked secrets, so that different secrets compare as different."""
     return sorted((name, str(value) if isinstance(value, str) else value) for name, value in settings.items())
 
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A listed file: name, location, size in bytes, and time of the last modification."""
+    """A listed file: name, location, size in bytes, and time of the last modification, None if unknown."""
 
     name: str
     location: str
@@ -68,8 +69,10 @@ class FileEntry:
 class Storage:
     """Opens, lists and deletes files by location. Picklable: workers create their own filesystem handles.
 
+    - `options` are the user's storage options.
+    - `relocate` maps old location prefixes to new ones, for a table that was moved.
     - `key_manager` provides the keys of files that have key metadata.
-    - `cache_folder` is an optional local folder for decoded metadata.
+    - `cache_folder` is an optional local folder for decoded metadata. It is not pickled.
     - `io_properties` are the catalog's FileIO properties, used if `options` are not set. Both hold secrets.
     - `azure_account` is the only Azure account that gets secrets. By default, it is `account_name` of the settings, or
       else the account of the first location, unless a catalog named it.
@@ -102,7 +105,7 @@ class Storage:
 
     @classmethod
     def copy_from(cls, other: Storage) -> Self:
-        """Create a storage of this class with the settings and connections of another one."""
+        """Create a storage of this class with the settings of another one; both share their connections."""
         made = cls(
             other.options,
             other.relocate,
@@ -143,16 +146,16 @@ class Storage:
 
     @property
     def has_secrets(self) -> bool:
-        """Whether the storage has settings that plans must not show."""
+        """Whether the storage has options, properties or credentials, which plans must not show."""
         return bool(self.options or self.io_properties) or self.is_issued
 
     @property
     def is_issued(self) -> bool:
-        """Whether a catalog vends temporary credentials, which engines outside this library do not have."""
+        """Whether a catalog vends temporary credentials, which other engines, such as Spark, do not have."""
         return self.vended is not None and self.vended.has_credentials
 
     def request_write_access(self) -> Storage:
-        """Return this storage with credentials for writing, if a catalog vends credentials."""
+        """Return this storage, with credentials for writing if a catalog vends credentials."""
         writing = None if self.vended is None else self.vended.request_write_access()
         if writing is self.vended:
             return self
@@ -160,7 +163,7 @@ class Storage:
 
     @property
     def settings(self) -> StorageOptions:
-        """The settings of connections without vended credentials: the options, or else the FileIO properties."""
+        """The settings of connections without vended credentials: the options or, without them, FileIO properties."""
         return self._settings if self.options or not self.io_properties else self._of_catalog
 
     def settings_at(self, location: str) -> StorageOptions:
@@ -172,34 +175,38 @@ class Storage:
         return StorageOptions.parse(self._with_issued(more), ignore_unknown=True) if more else self.settings
 
     def _with_issued(self, issued: Mapping[str, str]) -> dict[str, str]:
-        """Return the catalog's properties, with the user's credentials replaced by vended ones."""
+        """Return the catalog's properties, merged with vended ones (`issued`), which replace the user's credentials."""
         if not issued:
             return dict(self.io_properties)
         return merge_server_properties(self.io_properties, issued, "what the catalog issues")
 
     def _credential(self, location: str) -> Credential | None:
-        """Return the catalog's credential for a location; None without one, with options, or for a local file."""
+        """Return the credential that the catalog vends for a location.
+
+        None without one, for a local file, and if the user set `options`. Raises `StorageError` if it cannot be
+        renewed.
+        """
         if self.vended is None or self.options:
             return None
         place = self.current_location(location)
         return None if split_location(place)[0] == "file" else self.vended.at(place)
 
     def is_signed_remotely(self, location: str) -> bool:
-        """Return whether the catalog signs requests to a location, so that ordinary clients cannot access it."""
+        """Return whether the catalog signs requests to a location in S3, so that ordinary clients cannot access it."""
         if self.vended is None or self.vended.signer is None or (credential := self._credential(location)) is None:
             return False
         is_s3 = store_of(split_location(self.current_location(location))[0]) == "s3"
         return is_s3 and is_signed_remotely({**self.io_properties, **credential.properties})
 
     def _signed_bucket(self, location: str) -> SignedBucket | None:
-        """Return the client of a location's bucket, if the catalog signs requests to it."""
+        """Return the client of a location's bucket if the catalog signs requests to it, else None."""
         if not self.is_signed_remotely(location):
             return None
         bucket: SignedBucket = self.resolve(location)[0].handler.bucket
         return bucket
 
     def use(self, credentials: Sequence[Credential], source: CredentialSource | None = None) -> None:
-        """Add credentials from the catalog, which `source` renews."""
+        """Add credentials from the catalog, such as those of a scan plan, which `source` renews."""
         if not credentials:
             return
         if self.vended is None:
@@ -208,13 +215,16 @@ class Storage:
         self.vended.add(credentials, source)
 
     def all_options_at(self, location: str) -> StorageOptions:
-        """Return the options, completed by the catalog's FileIO properties for a location."""
+        """Return the settings from both the options and the catalog's FileIO properties for a location.
+
+        Options take precedence. Unlike in `settings`, properties also apply if options are set.
+        """
         credential = self._credential(location)
         of_catalog = self._with_issued({} if credential is None else credential.properties)
         return StorageOptions.parse({**of_catalog, **self.options}, ignore_unknown=True)
 
     def current_location(self, location: str) -> str:
-        """Replace the longest matching prefix of `relocate` in a location.
+        """Replace the longest matching prefix of `relocate` in a location; return other locations unchanged.
 
         A prefix without a scheme also matches the path part of a location that has one. If no prefix matches the
         location as written, its normal form is tried (`locations.normalize`). Raises `LocationRefused` for a location
@@ -235,11 +245,15 @@ class Storage:
         return moved
 
     def places(self, home: str | None = None) -> LocationMatcher:
-        """Return the matcher for locations of a table; `home` is the table location in its metadata."""
+        """Return a `LocationMatcher` for locations of a table; `home` is the table location in its metadata."""
         return LocationMatcher(self.relocate, home)
 
     def resolve(self, location: str) -> tuple[pafs.FileSystem, str]:
-        """Return the filesystem of a location, and the path there."""
+        """Return the filesystem of a location, connected if necessary, and the path in it.
+
+        Raises `LocationRefused`, `StorageError` if the store cannot be reached, and `InvalidOption` for an unknown
+        scheme.
+        """
         scheme, authority, path = split_location(self.current_location(location))
         store = store_of(scheme)
         filesystem = self._connection(store, authority, location)
@@ -249,7 +263,10 @@ class Storage:
         return filesystem, (bucket + path) if _has_buckets(store) else path
 
     def _connection(self, scheme: str, authority: str, location: str) -> pafs.FileSystem:
-        """Return the connection for a location. It is replaced when the credential changes."""
+        """Return the connection to the store of `scheme` and `authority`, for a location; raises `StorageError`.
+
+        It is replaced when the location's credential changes.
+        """
         credential = self._credential(location)
         key = scheme, authority, None if credential is None else credential.prefix
         connections = self._filesystems  # another thread may replace the attribute
@@ -269,7 +286,10 @@ class Storage:
         return connect_by_catalog(scheme, authority, self._with_issued(more), signer, location)
 
     def _check_account(self, authority: str, issued: Mapping[str, str]) -> None:
-        """Raise `StorageError` if the secrets belong to another Azure account, which must not be sent to this one."""
+        """Raise `StorageError` if the secrets belong to another Azure account than that in `authority`.
+
+        `issued` are the properties that the catalog vends. The first account that gets secrets stays the only one.
+        """
         settings = self.settings if self.options else self._settings_with(issued)
         account = account_of(authority, settings.azure_account).lower()
         if self.azure_account is None:
@@ -295,7 +315,7 @@ class Storage:
     def open(self, location: str) -> Iterator[pa.NativeFile]:
         """Context manager: open a file for random access.
 
-        Raises `MissingFile`, and `StorageError` if it is not a regular file.
+        Raises `MissingFile`, `LocationRefused`, and `StorageError` if it cannot be opened or is not a regular file.
         """
         filesystem, path = self.resolve(location)
         log_request("open", location)
@@ -317,12 +337,15 @@ class Storage:
             file.close()
 
     def local_path(self, location: str) -> str | None:
-        """Return the path of a location in the local filesystem; None if it is elsewhere."""
+        """Return the path of a location in the local filesystem; None if it is in another store."""
         filesystem, path = self.resolve(location)
         return path if isinstance(filesystem, pafs.LocalFileSystem) else None
 
     def create(self, location: str) -> pa.NativeFile:
-        """Open a new file for writing, and create its parent folders; raises `StorageError`."""
+        """Open a file for writing, and create its parent folders; raises `StorageError`.
+
+        An existing file is replaced.
+        """
         filesystem, path = self.resolve(location)
         log_request("write", location)
         with storage_boundary("written", location):
@@ -339,16 +362,16 @@ class Storage:
 
     @contextmanager
     def writing(self, location: str) -> Iterator[pa.NativeFile]:
-        """Context manager: write a file, which is complete when the block ends; see `create`.
+        """Context manager: open a file for writing, which is complete when the block ends; see `create`.
 
-        All errors of the file, including those of closing it, are raised as `StorageError`. The file may exist after an
-        error.
+        All errors of the file, including those of closing it, are raised as `StorageError`; a `pa.ArrowException`
+        passes through. The file may exist after an error.
         """
         with storage_boundary("written", location, passing=pa.ArrowException), self.create(location) as file:
             yield file
 
     def remove(self, locations: Sequence[str]) -> Sequence[str]:
-        """Delete files, ignoring missing ones; return those that could not be deleted.
+        """Delete files, ignoring missing ones; return the locations that could not be deleted.
 
         Remote files are deleted by concurrent requests, on S3 by bulk requests.
         """
@@ -371,7 +394,7 @@ class Storage:
             return [each for each, is_done in zip(locations, done, strict=True) if not is_done]
 
     def _common_settings(self, locations: Sequence[str]) -> StorageOptions | None:
-        """Return the settings of a connection to all locations; None if they differ or a credential is missing."""
+        """Return the settings of a connection to all locations; None if they have different or missing credentials."""
         try:
             if len({id(self._credential(each)) for each in locations}) > 1:
                 return None
@@ -380,7 +403,7 @@ class Storage:
             return None
 
     def _remove_file(self, location: str) -> bool:
-        """Delete a file; return False if that failed."""
+        """Delete a file; return False if that failed, True also if it does not exist."""
         try:
             filesystem, path = self.resolve(location)
             log_request("delete", location)
@@ -421,9 +444,10 @@ class Storage:
             return read_whole(file, location, wanted)
 
     def read_in_one_request(self, location: str, size: int | None = None, *, most: int = _MOST_AT_ONCE) -> bytes | None:
-        """Read a whole file of at most `most` bytes, if its store returns content and size in one request, else None.
+        """Read a whole file by one request, which returns content and size; only for some files in S3.
 
-        `size` is the file's size if known. Raises `MissingFile`.
+        Returns None if Arrow's client must read the file, or it has more than `most` bytes. `size` is the file's size
+        if known. Raises `MissingFile`, `StorageError`.
         """
         if not self.is_remote(location) or (size or 0) > most:
             return None
@@ -442,11 +466,11 @@ class Storage:
             return None
 
     def is_remote(self, location: str) -> bool:
-        """Return whether a location is remote, so that each request takes a round trip."""
+        """Return whether a location is not in the local filesystem, so that each request takes a round trip."""
         return split_location(self.current_location(location))[0] != "file"
 
     def read_all(self, locations: Sequence[str], sizes: Sequence[int | None] | None = None) -> Sequence[bytes]:
-        """Read several whole files, with `sizes` from a listing if known; see `read`.
+        """Read several whole files; see `read`. `sizes` are their sizes from a listing, None where unknown.
 
         Remote files are read concurrently.
         """
@@ -461,7 +485,7 @@ class Storage:
             return list(pool.map(one, locations, known))
 
     def requests_at_once(self, location: str) -> int:
-        """Return how many concurrent requests to send to the store of a location."""
+        """Return how many concurrent requests to send to the store of a location: 128 or 64."""
         from lakescan.storage.s3_requests import MOST_AT_ONCE
 
         return _REQUESTS if self._single_requests(location) is None else MOST_AT_ONCE
@@ -478,8 +502,8 @@ class Storage:
     def names_after(self, folder: str, after: str) -> Iterator[Sequence[FileEntry]] | None:
         """List the files under a folder whose names come after `after`, page by page in the order of names.
 
-        Files in subfolders are included. Returns None if the store cannot start a listing at a name. Raises
-        `StorageError`.
+        Files in subfolders are included, and names are relative to the folder. Returns None if the store cannot start a
+        listing at a name, as everywhere except in S3. Raises `StorageError`.
         """
         if not self.is_remote(folder):
             return None
@@ -488,14 +512,17 @@ class Storage:
         return None if found is None else _pages(folder, found[0].names_after(found[1], after))
 
     def exists(self, location: str) -> bool:
-        """Return whether a file or folder exists."""
+        """Return whether a file or folder exists; raises `StorageError` if that cannot be looked up."""
         filesystem, path = self.resolve(location)
         log_request("look up", location)
         with storage_boundary("looked up", location):
             return bool(filesystem.get_file_info(path).type != pafs.FileType.NotFound)
 
     def check_bucket(self, location: str) -> None:
-        """Raise `StorageError` if the bucket or container of a location does not exist."""
+        """Raise `StorageError` if the bucket or container of a location does not exist.
+
+        Does nothing for stores without buckets.
+        """
         scheme, authority, _ = split_location(self.current_location(location))
         if not _has_buckets(store_of(scheme)):
             return
@@ -509,7 +536,7 @@ class Storage:
             )
 
     def look_up(self, locations: Sequence[str]) -> list[FileEntry | None]:
-        """Look up files of one filesystem by location; None for those that do not exist.
+        """Look up files of one filesystem by location; None for those that do not exist. Raises `StorageError`.
 
         Pipes and folders are also returned: reading one is an error, but the file is not missing.
         """
@@ -531,7 +558,7 @@ class Storage:
         ]
 
     def sizes(self, locations: Sequence[str]) -> np.ndarray:
-        """Return the current sizes of files, in bytes; raises `MissingFile`."""
+        """Return the current sizes of files of one filesystem, in bytes; raises `MissingFile`."""
         entries = self.look_up(locations)
         if missing := [location for location, entry in zip(locations, entries, strict=True) if entry is None]:
             raise MissingFile(
@@ -542,9 +569,9 @@ class Storage:
     def list(self, folder: str, is_wanted: Callable[[str], bool] | None = None) -> Iterator[FileEntry]:
         """List the files directly in a folder, sorted by name; nothing if the folder does not exist.
 
-        `is_wanted` selects files by name; other local files are not accessed. Entries with a file's name that are not
-        files (a pipe, a folder `x.json`) are included: reading them fails, whereas omitting them would silently omit
-        data.
+        `is_wanted` selects files by name; other local files are not accessed. Entries with a dot in their name that are
+        not files (a pipe, a folder `x.json`) are included: reading them fails, whereas omitting them would silently
+        omit data.
         """
         infos = self._list_infos(folder, recursive=False) if is_wanted is None else self._list_names(folder, is_wanted)
         for info in sorted(infos, key=lambda i: i.base_name):
@@ -552,25 +579,25 @@ class Storage:
                 yield _entry(info, join(folder, info.base_name))
 
     def walk(self, folder: str) -> Iterator[FileEntry]:
-        """List the files under a folder recursively; nothing if the folder does not exist."""
+        """List the files under a folder and its subfolders, in any order; nothing if the folder does not exist."""
         path = self.resolve(folder)[1]
         for info in self._list_infos(folder, recursive=True):
             if info.type == pafs.FileType.File:
                 yield _entry(info, join(folder, info.path[len(path) :].lstrip("/")))
 
     def files_at(self, location: str) -> Sequence[FileEntry]:
-        """Return the file at this location, or the files under this folder; nothing if it does not exist."""
+        """Return the file at this location, or the files under this folder; empty if it does not exist."""
         filesystem, path = self.resolve(location)
         with storage_boundary("looked up", location):
             (info,) = filesystem.get_file_info([path])
         return [_entry(info, location)] if info.type == pafs.FileType.File else [*self.walk(location)]
 
     def find(self, folder: str, part: str) -> Sequence[str]:
-        """Return the locations of the files under a folder whose names contain `part`. Lists the whole folder."""
+        """Return the locations of the files under a folder whose names contain `part`. Lists the whole folder tree."""
         return [entry.location for entry in self.walk(folder) if part in entry.name]
 
     def entries(self, folder: str) -> tuple[Sequence[FileEntry], Sequence[str]]:
-        """Return the files directly in a folder, and the locations of its subfolders; nothing if it does not exist.
+        """Return the files directly in a folder, and the locations of its subfolders; both empty if it does not exist.
 
         In Google's storage, this lists everything below the folder; see `lists_folders`.
         """
@@ -586,9 +613,9 @@ class Storage:
         return files, folders
 
     def lists_folders(self, location: str) -> bool:
-        """Return whether a folder's listing includes its subfolders.
+        """Return whether Arrow's listing of a folder includes its subfolders: False in Google's storage.
 
-        In Google's storage, Arrow only returns folders that have an object of their own, which few writers create.
+        There, Arrow only returns folders that have an object of their own, which few writers create.
         """
         return not isinstance(self.resolve(location)[0], pafs.GcsFileSystem)
 
@@ -603,7 +630,10 @@ class Storage:
         return files, [*folders]
 
     def folders(self, folder: str) -> Sequence[str]:
-        """Return the locations of a folder's subfolders, without linked ones; nothing if it does not exist."""
+        """Return the locations of a folder's subfolders; empty if it does not exist.
+
+        Local subfolders that are symlinks are left out.
+        """
         filesystem, path = self.resolve(folder)
         if not isinstance(filesystem, pafs.LocalFileSystem):
             return self.entries(folder)[1]
@@ -648,13 +678,13 @@ def _has_buckets(store: str) -> bool:
 
 
 def _check_exists(filesystem: pafs.FileSystem, path: str) -> None:
-    """Raise `FileNotFoundError` for a missing file. Hadoop's client would also print a long message to stderr."""
+    """Raise `FileNotFoundError` for a missing file, before Hadoop's client prints a long message to stderr."""
     if filesystem.get_file_info(path).type == pafs.FileType.NotFound:
         raise FileNotFoundError(path)
 
 
 def _check_listed(location: str, actual: int, size: int | None) -> None:
-    """Raise `StorageError` if a file's size differs from the listed one."""
+    """Raise `StorageError` if a file's actual size differs from the listed `size`. None (unknown) passes."""
     if size is not None and actual != size:
         raise StorageError(
             f"{redact(location)} has {actual:,} bytes, but was listed with {size:,}: it was overwritten, or "

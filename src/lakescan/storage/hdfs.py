@@ -36,7 +36,8 @@ _MOST_SECONDS = 60  # the time limit of Hadoop's script that prints its class pa
 def connect(authority: str, options: StorageOptions) -> pafs.FileSystem:
     """Open Arrow's filesystem of a namenode or of a name service (configured in `HADOOP_CONF_DIR`).
 
-    Raises `StorageError` without a Hadoop client, and Arrow's error if it cannot connect.
+    Sets environment variables; see `prepare`. Raises `StorageError` without a Hadoop client, and Arrow's error if it
+    cannot connect.
     """
     host, port, arguments = _address(authority, options)
     prepare()
@@ -60,10 +61,10 @@ def _address(authority: str, options: StorageOptions) -> tuple[str, int, dict[st
 
 
 def prepare() -> None:
-    """Set the environment variables that Hadoop's client needs, unless they are set. Without them it ends the process.
+    """Set the environment variables that Hadoop's client needs: `JAVA_HOME` and `CLASSPATH`, unless they are set.
 
-    The JARs are those of `HADOOP_HOME`, or else those of Spark. The folder `HADOOP_CONF_DIR` is put first in the class
-    path.
+    Without them, the client ends the process. The JARs are those of `HADOOP_HOME`, or else those of Spark. The folder
+    `HADOOP_CONF_DIR` is put first in the class path.
     """
     with _LOCK:
         if not os.environ.get("JAVA_HOME") and (java := shutil.which("java")) is not None:
@@ -77,7 +78,7 @@ def prepare() -> None:
 
 
 def _jars() -> str:
-    """Return the class path of Hadoop's client; empty if no client is installed."""
+    """Return the class path of Hadoop's client, its JARs joined as in `CLASSPATH`; empty if no client is installed."""
     script = os.path.join(os.environ.get("HADOOP_HOME", ""), "bin", "hadoop")
     if os.path.isabs(script) and os.access(script, os.X_OK):
         try:
@@ -96,7 +97,7 @@ def _jars() -> str:
 
 
 def rename_file(authority: str, options: StorageOptions, old: str, new: str) -> bool:
-    """Rename a file to an unused name; return False if Hadoop refuses, for example because the name is taken.
+    """Rename the path `old` to an unused name; return False if Hadoop refuses, for example if the name is taken.
 
     Raises `UnsupportedFeature` if Hadoop's own client cannot be called, `StorageError` if it cannot connect.
     """
@@ -110,7 +111,7 @@ def rename_file(authority: str, options: StorageOptions, old: str, new: str) -> 
 
 @lru_cache(maxsize=1)
 def _client() -> Any:
-    """Load the libhdfs that Arrow has loaded, from the folders that Arrow searches."""
+    """Load the libhdfs that Arrow has loaded, from the folders that Arrow searches; raises `UnsupportedFeature`."""
     home = os.environ.get("HADOOP_HOME")
     folders = [os.environ.get("ARROW_LIBHDFS_DIR"), os.path.join(home, "lib", "native") if home else None, ""]
     failed = ""
@@ -134,7 +135,11 @@ def _client() -> Any:
 def _connection(
     host: str, port: int, user: str | None, ticket: str | None, conf: tuple[tuple[str, str], ...]
 ) -> ctypes.c_void_p:
-    """Return this process's connection. It is never closed, since Java shares connections to the same address."""
+    """Return this process's connection of Hadoop's client to a namenode; raises `StorageError`.
+
+    `ticket` is the path of a Kerberos ticket cache, and `conf` are Hadoop settings. The connection is never closed,
+    since Java shares connections to the same address.
+    """
     client = _client()
     builder = ctypes.c_void_p(client.hdfsNewBuilder())
     kept = [text.encode() for text in (host, user or "", ticket or "")]  # referenced until the client is connected

@@ -46,7 +46,10 @@ class _ListingBatch:
     times: list[int | None] = field(default_factory=list)  # microseconds since 1970
 
     def table(self) -> pa.Table:
-        """Return the batch as a table, without files whose names are not valid Unicode: no table references them."""
+        """Return the batch as a table (schema `LISTED`), without files whose names are not valid Unicode.
+
+        No table references such files.
+        """
         columns = (self.locations, self.sizes, self.times)
         try:
             return pa.table(list(columns), schema=LISTED)
@@ -66,8 +69,8 @@ def _is_text(name: str) -> bool:
 def list_files(storage: Storage, folder: str, *, deep: bool = True, keys: Range | None = None) -> Iterator[pa.Table]:
     """List the files under a folder, or with `deep=False` directly in it, in batches of about 65,000 (schema `LISTED`).
 
-    `keys` limits the listing of an S3 folder to a range of keys from `ranges_of`. A folder that does not exist has no
-    files. Files that are reached through a symlink inside the folder have no time, since they may be anywhere and do
+    `keys` limits the listing of an S3 folder to a range of keys from `ranges_of`. A folder that does not exist yields
+    nothing. Files that are reached through a symlink inside the folder have no time, since they may be anywhere and do
     not belong to the folder. A symlinked folder is listed even with `deep=False`. Raises `StorageError`.
     """
     filesystem, path = storage.resolve(folder)
@@ -84,7 +87,10 @@ def list_files(storage: Storage, folder: str, *, deep: bool = True, keys: Range 
 
 
 def ranges_of(storage: Storage, folder: str) -> list[Range] | None:
-    """Return key ranges that divide an S3 folder for parallel listing; None where it must be listed by its folders."""
+    """Return key ranges that divide an S3 folder for parallel listing by `list_files`.
+
+    None if the folder must be listed by its subfolders: in other stores, without obstore, and after an error.
+    """
     client = _bucket_client(storage, folder)
     if client is None:
         return None
@@ -128,7 +134,10 @@ def _list_local(folder: str, path: str, *, deep: bool) -> Iterator[pa.Table]:
 
 
 def _is_new(entry: os.DirEntry[str], linked: set[tuple[int, int]]) -> bool:
-    """Return whether to list a folder. A folder reached through symlinks is listed only once."""
+    """Return whether to list a local folder: each one reached through a symlink is listed only once.
+
+    `linked` collects their device and inode numbers.
+    """
     if not entry.is_symlink():
         return True
     stat = entry.stat()
@@ -140,9 +149,9 @@ def _is_new(entry: os.DirEntry[str], linked: set[tuple[int, int]]) -> bool:
 
 
 def _list_keys(storage: Storage, folder: str, keys: Range) -> Iterator[pa.Table]:
-    """List the files in a range of keys.
+    """Yield the files in a range of keys, as tables (schema `LISTED`).
 
-    If obstore fails or changes a key, the filesystem lists the whole folder instead.
+    If obstore fails, the filesystem lists the whole folder instead, and files may be listed twice.
     """
     after, until = keys
     client = _bucket_client(storage, folder)
@@ -221,7 +230,7 @@ def key_ranges(
 
     `page(after)` returns the first `size` keys with the prefix after a given key, in order, or fewer at the end. It is
     called about `probes` times at most. Prefixes with more than a page of keys are divided by their next character, the
-    shortest prefixes first, until there are about `wanted` ranges.
+    shortest prefixes first, until there are about `wanted` ranges. The ranges are in order, and cover all keys.
     """
     large, whole, left = deque([prefix]), list[str](), probes
     while large and len(large) + len(whole) < wanted and left > 0:
@@ -236,9 +245,9 @@ def key_ranges(
 
 
 def _divide(page: Callable[[str], Sequence[str]], prefix: str, size: int, most: int) -> tuple[list[str], int]:
-    """Divide a prefix into longer prefixes that have more than a page of keys; also return the number of requests.
+    """Return the longer prefixes of a prefix that have more than a page of keys, and the number of requests.
 
-    At most `most` pages are requested.
+    At most `most` pages (see `key_ranges`) are requested.
     """
     found, after, used = list[str](), prefix, 0
     while used < most:
@@ -265,6 +274,9 @@ def _common_prefix(one: str, other: str) -> str:
 
 
 def _successor(text: str) -> str:
-    """Return a text after all keys with a prefix, except keys with characters that clients encode in requests."""
+    """Return a text that sorts after all keys that start with `text`.
+
+    Keys with characters that clients encode in requests may sort after it.
+    """
     following = next((each for each in _PLAIN if each > text[-1]), None)
     return f"{text}zzzz" if following is None else text[:-1] + following

@@ -50,7 +50,7 @@ def store_of(scheme: str) -> str:
 
 
 def split_location(location: str) -> tuple[str, str, str]:
-    """Split a location into scheme, authority and path. The scheme of a plain path is 'file'."""
+    """Split a location into scheme (lower case), authority and path. The scheme of a plain path is 'file'."""
     match = _SCHEME.match(location)
     if match is None or len(match.group(1)) == 1:
         return "file", "", location
@@ -138,12 +138,12 @@ def normal(location: str) -> str:
 
 
 def is_normal(locations: pa.Array) -> pa.Array:
-    """Return a mask of the locations that are in their normal form."""
+    """Return a mask of the locations that are in their normal form (`normalize`)."""
     return pc.equal(normalize(locations), locations)
 
 
 def strip_roots(locations: pa.Array) -> pa.Array:
-    """Return the paths of locations, without schemes and authorities."""
+    """Return the paths of locations, without schemes and authorities: `/x` for `s3://b/x`."""
     return pc.replace_substring_regex(locations, _ROOT, "")
 
 
@@ -160,21 +160,22 @@ class LocationMatcher:
     home: str | None = None
 
     def canonicalize(self, locations: pa.Array | pa.ChunkedArray) -> pa.Array:
-        """Return each location in a canonical form, which is equal for locations of the same file."""
+        """Return each location in a canonical form, which is equal for all notations of the same file."""
         return (
             normalize(self._relocate_all(locations)[0]) if self.relocate else self._add_home_root(normalize(locations))
         )
 
     def apply_relocation(self, location: str) -> str:
-        """Relocate a location by its normal form; return it unchanged if no prefix matches."""
+        """Relocate one location by its normal form; return it unchanged if no prefix of `relocate` matches."""
         relocated, hits = self._relocate_all(pa.array([location], pa.string()))
         return str(relocated[0]) if hits[0].as_py() else location
 
     def family(self, locations: pa.Array | pa.ChunkedArray) -> tuple[str, str] | None:
-        """Return the scheme with authority, and the prefix of `relocate`, that all these locations share.
+        """Return the root (scheme with authority) and the old prefix of `relocate` that all these locations share.
 
-        Within a family, different locations are different files. Returns None if the locations start differently, or a
-        path among them is not in normal form.
+        A root or prefix that the locations lack is empty. Within a family, different locations are different files.
+        Returns None if the locations start differently, a path among them is not in normal form, or `locations` is
+        empty.
         """
         values = as_array(locations)
         values = values.drop_null()
@@ -196,7 +197,10 @@ class LocationMatcher:
         return root, ""
 
     def _relocate_all(self, locations: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
-        """Relocate locations by their normal forms; also return a mask of the locations that matched a prefix."""
+        """Relocate locations by their normal forms; also return a mask of the locations that matched a prefix.
+
+        Other locations are returned in their normal form.
+        """
         places = self._add_home_root(normalize(locations))
         paths, hits = strip_roots(places), pa.repeat(False, len(places))
         for old in sorted(self.relocate, key=len, reverse=True):
@@ -209,7 +213,10 @@ class LocationMatcher:
         return places, hits
 
     def _add_home_root(self, normalized: pa.Array) -> pa.Array:
-        """Add the table's scheme and authority to plain paths below the table's path, and its host to `hdfs:///x`."""
+        """Add the scheme and authority of `home` to plain paths below its path, and its host to `hdfs:///x`.
+
+        Unchanged without `home`, or if it is a local path.
+        """
         if self.home is None or not (root := _root_of(normal(self.home))):
             return normalized
         if root.startswith("hdfs:"):
@@ -238,7 +245,7 @@ def _where_not_normal(values: pa.Array, make: Callable[[pa.Array], pa.Array]) ->
 
 
 def _where(values: pa.Array, form: str, make: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """Apply `make` to the values that do not match the regular expression `form`."""
+    """Replace the values that do not match the regular expression `form` by `make(values)`. Nulls stay null."""
     other = pc.fill_null(pc.invert(pc.match_substring_regex(values, form)), False)
     if not pc.any(other).as_py():
         return values
@@ -266,7 +273,7 @@ def _normalize_root_parts(values: pa.Array) -> pa.Array:
 
 
 def _split_normally(values: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Split locations into normalized schemes with authorities, and their paths."""
+    """Return the roots (normalized schemes with authorities) and the unchanged paths of locations."""
     parts = pc.extract_regex(values, _PARTS)
     scheme, authority = parts.field("scheme"), parts.field("authority")
     roots = pc.binary_join_element_wise(scheme, authority, "\x00").dictionary_encode()
@@ -276,7 +283,7 @@ def _split_normally(values: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _normal_root(scheme: str, authority: str) -> str:
-    """Return the normal form of a scheme and authority; empty for a local file."""
+    """Return the normal form of a scheme and authority, such as `s3://bucket`; empty for a local file."""
     scheme = store_of(scheme.lower())
     if scheme in ("", "file"):
         return "" if authority.lower() in ("", "localhost") else f"file://{authority}"
@@ -288,7 +295,7 @@ def _normal_root(scheme: str, authority: str) -> str:
 
 
 def _normal_path(paths: pa.Array) -> pa.Array:
-    """Remove empty names, '.', '..' and trailing slashes from paths."""
+    """Remove empty names, `.` and trailing slashes from paths, and resolve `..`."""
     paths = pc.replace_substring_regex(paths, r"/(?:\.?/)+", "/")
     paths = pc.replace_substring_regex(paths, r"/\.$", "/")
     paths = pc.replace_substring_regex(paths, r"^(?:\./)+", "")
@@ -299,7 +306,7 @@ def _normal_path(paths: pa.Array) -> pa.Array:
 
 
 def is_in(place: str, folder: str) -> bool:
-    """Return whether a location is below a folder. Both must be normalized."""
+    """Return whether a location is below a folder, and not the folder itself. Both must be normalized."""
     return place != folder and place.startswith(folder.rstrip("/") + "/")
 
 
@@ -320,7 +327,9 @@ def may_overlap(one: str, other: str) -> bool:
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """Return whether two locations are the same file or folder, by normal form, or locally after resolving symlinks.
+    """Return whether two locations are the same file or folder: by normal form, or after resolving local symlinks.
+
+    In HDFS, only paths are compared, since a cluster has many names.
 
     Example:
         >>> is_same_place("file:/wh/t", "/wh/t/"), is_same_place("hdfs:///wh/t", "hdfs://nn:8020/wh/t")
@@ -336,7 +345,7 @@ def is_same_place(one: str, other: str) -> bool:
 
 
 def path_of(location: str) -> str:
-    """Return the normalized path of a location within its store."""
+    """Return the normalized path of a location within its store: `/x` for `s3://b/x`, and `/` for the root."""
     place = normal(location)
     return place[len(_root_of(place)) :] or "/"
 
@@ -353,7 +362,7 @@ def _may_be_one_store(one: str, other: str) -> bool:
 
 
 def is_below_any(locations: pa.Array | pa.ChunkedArray, folders: Iterable[str]) -> pa.Array:
-    """Return a mask of the locations that are below one of the folders, in any notation."""
+    """Return a mask of the locations that are below one of the folders. Both may be in any notation."""
     places = normalize(locations)
     found = pa.repeat(False, len(places))
     for folder in folders:

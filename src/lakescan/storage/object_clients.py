@@ -39,7 +39,7 @@ _may_wait = False  # whether this process was forked from one that had imported 
 
 
 def _mark_fork() -> None:
-    """Note a fork: obstore would wait forever for threads of the parent, which do not exist in the child."""
+    """Record that this process was forked: obstore would wait forever for threads that only the parent has."""
     global _is_forked, _may_wait
     _is_forked |= _is_made
     _may_wait |= "obstore" in sys.modules
@@ -50,43 +50,47 @@ if hasattr(os, "register_at_fork"):
 
 
 def is_forked() -> bool:
-    """Return whether requests by obstore would hang, because the parent of this forked process has sent some."""
+    """Return whether requests by obstore would hang: this process was forked from one that had created a client."""
     return _is_forked
 
 
 def is_usable() -> bool:
-    """Return whether obstore can be used instead of another client."""
+    """Return whether obstore may replace another client: not in a process forked after obstore was imported."""
     return not _may_wait
 
 
 def may_mean_another_store(settings: StorageOptions) -> bool:
-    """Return whether the environment has an endpoint for obstore that Arrow does not use."""
+    """Return whether the environment has an S3 endpoint that obstore would use, but Arrow's client does not."""
     return settings.endpoint("s3") is None and any(map(os.environ.get, _ENDPOINTS))
 
 
 def may_replace_arrow(settings: StorageOptions) -> bool:
-    """Return whether obstore can send S3 requests instead of Arrow's client, to the same store."""
+    """Return whether obstore is installed, and can send S3 requests instead of Arrow's client, to the same store."""
     is_installed = importlib.util.find_spec("obstore") is not None
     return is_installed and is_usable() and not may_mean_another_store(settings)
 
 
 def client_config(options: StorageOptions, root: str) -> tuple[tuple[str, str], ...]:
-    """Return the settings for `object_store` of a bucket or container."""
+    """Return the settings that `object_store` takes, for a bucket or container (`root`, such as `s3://bucket`).
+
+    Raises the errors of `client_settings`.
+    """
     scheme, _, authority = root.partition("://")
     return tuple(sorted(client_settings(options, scheme, authority).items()))
 
 
 def object_store(root: str, settings: tuple[tuple[str, str], ...], *, retries: int | None = 0) -> Any:
-    """Return obstore's client of a bucket or container (`s3://bucket`).
+    """Return obstore's client of a bucket or container (`root`, such as `s3://bucket`), which is cached.
 
     `settings` are those of `client_config`. `retries` limits the retries of a request; None is obstore's default.
-    Unless it is 0, the setting `max_retries` takes precedence.
+    Unless it is 0, the setting `max_retries` takes precedence. Raises `MissingDependency`, `InvalidOption`, and
+    obstore's errors.
     """
     return _client(root, settings, environment_of_clients(), retries)
 
 
 def environment_of_clients() -> tuple[tuple[str, str], ...]:
-    """Return the environment variables that clients depend on, with their current values."""
+    """Return (name, value) of the set environment variables that obstore's clients read when they are created."""
     return tuple((name, value) for name in _VARIABLES if (value := os.environ.get(name)))
 
 
@@ -114,7 +118,10 @@ def _client(
 
 
 def _client_options(config: dict[str, str]) -> dict[str, Any]:
-    """Remove the options of the HTTP client from a configuration, and return them."""
+    """Remove the options of the HTTP client from `config`, and return them as obstore's `client_options`.
+
+    Raises `InvalidOption` if the file of certificate authorities cannot be read.
+    """
     names = ("timeout", "connect_timeout", "proxy_url")
     options: dict[str, Any] = {name: config.pop(name) for name in names if name in config}
     if config.pop(ALLOW_HTTP, "") == "true":
@@ -129,7 +136,10 @@ def _client_options(config: dict[str, str]) -> dict[str, Any]:
 
 
 def _retries(config: dict[str, str], retries: int | None) -> dict[str, Any] | None:
-    """Remove the retry settings from a configuration, and return them. With `retries=0`, requests are not retried."""
+    """Remove the retry settings from `config`, and return them as obstore's `retry_config`; None without any.
+
+    With `retries=0`, requests are not retried.
+    """
     most, seconds = config.pop("max_retries", None), config.pop("retry_timeout", None)
     found: dict[str, Any] = {} if retries is None else {"max_retries": retries}
     if retries != 0 and most is not None:
@@ -140,7 +150,7 @@ def _retries(config: dict[str, str], retries: int | None) -> dict[str, Any] | No
 
 
 def _azure_secret(config: dict[str, str]) -> Callable[[], dict[str, Any]] | None:
-    """Remove the key or signature from a configuration, and return a provider of it; None without one.
+    """Remove the account key or signature from `config`, and return a provider of it; None without one.
 
     With a provider, obstore does not prefer a key in the environment.
     """
@@ -152,7 +162,10 @@ def _azure_secret(config: dict[str, str]) -> Callable[[], dict[str, Any]] | None
 
 
 def _against_environment(known: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return settings that make a client of S3 ignore the endpoint and signing options in the environment."""
+    """Return settings that make obstore's S3 client ignore the endpoint and signing options in the environment.
+
+    `known` are the client's settings.
+    """
     more = {}
     if "aws_endpoint_url" in known and _S3_ENDPOINT in environment:
         more["aws_endpoint_url_s3"] = known["aws_endpoint_url"]

@@ -39,7 +39,7 @@ _REQUESTED = re.compile(r"uri: Some\(\s*([^\s?]+?)(?:\?\S*)?,?\s*\)")
 
 
 class NotCreated(StorageError):
-    """The file provably does not exist: no request was sent to the store, or the store refused it."""
+    """The file provably was not created: no request was sent to the store, or the store refused it."""
 
 
 class NotSent(NotCreated):
@@ -47,7 +47,7 @@ class NotSent(NotCreated):
 
 
 class NotReady(NotSent):
-    """The store did not respond to a preparatory request, and may do so later. The file was not sent."""
+    """The store did not respond to a test of conditional puts, and may do so later. The file was not sent."""
 
 
 def put_if_absent(storage: Storage, location: str, data: bytes) -> bool:
@@ -76,7 +76,10 @@ def put_if_absent(storage: Storage, location: str, data: bytes) -> bool:
 
 @contextmanager
 def _before_sending(location: str) -> Iterator[None]:
-    """Context manager for steps before the request: re-raise errors as `NotSent`, except other lakescan errors."""
+    """Context manager for steps before the request that creates the file: re-raise errors as `NotSent`.
+
+    lakescan errors that are not storage errors pass through.
+    """
     try:
         yield
     except NotSent:
@@ -90,7 +93,10 @@ def _before_sending(location: str) -> Iterator[None]:
 
 
 def _link(location: str, path: str, data: bytes) -> bool:
-    """Write a hidden file next to the new one, and hard-link it to the new name, which fails if the name is taken."""
+    """Write a hidden file next to the new one, and hard-link it to the new name; False if the name is taken.
+
+    Raises `NotCreated`, and `UnsupportedFeature` for a filesystem without hard links.
+    """
     folder, name = os.path.split(path)
     draft = os.path.join(folder, f".{name}.{uuid.uuid4().hex}.tmp")
     try:
@@ -116,7 +122,7 @@ def _link(location: str, path: str, data: bytes) -> bool:
 
 
 def _write(location: str, draft: str, data: bytes) -> None:
-    """Write a file durably, so that it survives a power failure after it gets its name."""
+    """Create a file durably, so that it survives a power failure after it gets its name; raises `NotCreated`."""
     try:
         os.makedirs(os.path.dirname(draft), exist_ok=True)
         with open(draft, "xb") as file:
@@ -130,7 +136,10 @@ def _write(location: str, draft: str, data: bytes) -> None:
 def _rename(
     storage: Storage, location: str, filesystem: pafs.FileSystem, authority: str, path: str, data: bytes
 ) -> bool:
-    """Write a hidden file next to the new one, and rename it, which Hadoop refuses if the name is taken."""
+    """Write a hidden file next to the new one in HDFS, and rename it; False if the name is taken.
+
+    Raises `NotSent`, and `OSError` if Hadoop refuses the rename for another reason.
+    """
     folder, _, name = path.rpartition("/")
     draft = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
     with _before_sending(location):
@@ -217,7 +226,7 @@ def _create_object(obstore: Any, store: Any, root: str, path: str, data: bytes) 
 
 
 def _is_unsent(error: Exception, path: str) -> bool:
-    """Return whether obstore provably did not send the request for a file.
+    """Return whether obstore's `error` proves that it did not send the request for the file at `path`.
 
     It failed before, or the failed request was one for credentials. Only the details at the end of the message are
     searched, since the text before them contains the server's own words.
@@ -235,7 +244,10 @@ _PROBED: set[tuple[str, str]] = set()
 
 
 def _probe(store: Any, root: str, endpoint: str, folder: str) -> None:
-    """Check once that an endpoint other than AWS refuses to create a file twice. Some ignore the condition."""
+    """Check once that an endpoint other than AWS refuses to create a file twice: some ignore the condition.
+
+    Creates and deletes a hidden file in `folder`. Raises `UnsupportedFeature` if the endpoint replaced it.
+    """
     import obstore
 
     if (endpoint, root) in _PROBED:
@@ -265,7 +277,7 @@ _WITH_RENAMES = ("local", "hdfs")  # file systems with visible unfinished files,
 
 @contextmanager
 def replace_file(storage: Storage, location: str) -> Iterator[pa.NativeFile]:
-    """Context manager: return a stream whose content replaces the file at `location` when the block ends.
+    """Context manager: yield a stream whose content replaces the file at `location` when the block ends.
 
     The content is first written to a hidden file next to it, because closing an interrupted upload would publish its
     beginning. If the body raises, `location` is unchanged. Raises `StorageError`.
@@ -283,7 +295,10 @@ def replace_file(storage: Storage, location: str) -> Iterator[pa.NativeFile]:
 
 
 def publish(storage: Storage, location: str, content: bytes) -> None:
-    """Write a small file, replacing an existing one; raises `StorageError`."""
+    """Write a small file, replacing an existing one, so that readers see the old or the new content.
+
+    Raises `StorageError`.
+    """
     if storage.resolve(location)[0].type_name in _WITH_RENAMES:
         with replace_file(storage, location) as stream:
             stream.write(content)

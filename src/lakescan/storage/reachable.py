@@ -35,7 +35,8 @@ def check_reachable(
 ) -> None:
     """Raise `StorageError` if a store's host, or the metadata service that it needs for credentials, does not respond.
 
-    Each host is checked until it responds once in this process. Hosts behind a proxy are not checked.
+    `store` is gcs or abfs, and `location` is for the message. Each host is checked until it responds once in this
+    process. Hosts behind a proxy are not checked.
     """
     address = _address(store, authority, options, environment)
     scheme, _, rest = address.partition("://")
@@ -63,7 +64,7 @@ def _address(store: str, authority: str, options: StorageOptions, environment: M
 
 
 def _needs_metadata(store: str, authority: str, options: StorageOptions, environment: Mapping[str, str]) -> bool:
-    """Return whether only the metadata service can provide credentials."""
+    """Return whether only a cloud machine's metadata service can provide credentials for the store."""
     if store == "gcs":
         arguments = options.gcs(environment)
         if arguments.get("anonymous") or "access_token" in arguments:
@@ -86,7 +87,7 @@ def _split(authority: str, port: int) -> tuple[str, int]:
 
 
 def _why_not(host: str, port: int, scheme: str) -> str | None:
-    """Return why a host cannot be reached; None if it accepts connections or is behind a proxy."""
+    """Return why a host cannot be reached, for messages; None if it accepts connections or is behind a proxy."""
     if (host, port) in _REACHED or _is_behind_proxy(host, scheme):
         return None
     answers: SimpleQueue[str | None] = SimpleQueue()

@@ -27,7 +27,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class S3Request:
-    """A request without a signature. `body` is the part that the signer must see, that of DeleteObjects."""
+    """A request without a signature. `body` is the part that the signer must see, that of DeleteObjects; else None."""
 
     method: str
     uri: str
@@ -42,7 +42,10 @@ class S3Request:
 
 @dataclass(frozen=True)
 class Signature:
-    """A signer's response. `may_be_kept`: it can be reused for requests of the same method and URI."""
+    """A signer's response: the signed URI and headers.
+
+    `may_be_kept`: it can be reused for requests of the same method and URI.
+    """
 
     uri: str = field(repr=False)  # a query may hold a signature
     headers: Mapping[str, str] = field(repr=False)
@@ -50,19 +53,19 @@ class Signature:
 
 
 class RequestSigner(Protocol):
-    """Signs requests. Thread-safe; pickled for workers."""
+    """Signs S3 requests on behalf of a catalog. Thread-safe; pickled for workers."""
 
     @property
     def identity(self) -> Hashable:
         """A key for caches, without secrets: the signer's address, table and authorization."""
 
     def sign(self, region: str, request: S3Request) -> Signature:
-        """Return the signature of a request; raises `StorageError`."""
+        """Return the signature of a request for a bucket in `region`; raises `StorageError`."""
 
 
 @dataclass(frozen=True)
 class SignedRequest:
-    """A request to send: `target` is its path with the query. `is_kept`: it uses a cached signature."""
+    """A request to send. `target` is its path with the query. `is_kept`: it uses a cached signature."""
 
     target: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
@@ -70,7 +73,7 @@ class SignedRequest:
 
 
 class Signatures:
-    """Caches the signatures of one signer for half a minute if it permits it. Thread-safe."""
+    """Caches the signatures of one signer for half a minute, if the signer permits it. Thread-safe."""
 
     def __init__(self, signer: RequestSigner, region: str) -> None:
         self._signer, self._region = signer, region
@@ -96,7 +99,10 @@ class Signatures:
         return found
 
     def _fitting(self, request: S3Request) -> tuple[S3Request, Signature] | None:
-        """Return a cached signature and its request, if the headers that it signs have the same values in this one."""
+        """Return a cached signature and the request that was signed; None if the cache has no suitable one.
+
+        It is suitable if the headers that it covers have the same values in this request.
+        """
         with self._lock:
             asked, signature, at = self._kept.get((request.method, request.uri), (None, None, 0.0))
         if asked is None or signature is None or time.monotonic() - at > _KEPT_SECONDS:
@@ -108,7 +114,11 @@ class Signatures:
 
 
 def _apply_signature(request: S3Request, asked: S3Request, signature: Signature, *, is_kept: bool) -> SignedRequest:
-    """Return the request to send, with the signature for the request `asked`."""
+    """Return the request to send, with the signature that was made for the request `asked`.
+
+    Raises `LocationRefused` for a signature of another address, and `StorageError` if it covers a header that the
+    request lacks.
+    """
     given = {name.lower(): value for name, value in signature.headers.items()}
     own = {name: value for name, value in given.items() if _is_of_signatures(name)}
     unknown = set(_signed_names(signature)) - own.keys() - request.headers.keys() - _OF_CONNECTIONS
@@ -131,7 +141,7 @@ def _is_of_signatures(name: str) -> bool:
 
 
 def _signed_names(signature: Signature) -> list[str]:
-    """Return the names of the headers that a signature covers; empty if it lists none."""
+    """Return the names, in lower case, of the headers that a signature covers; empty if it lists no names."""
     for name, value in signature.headers.items():
         if name.lower() == "authorization":
             _, _, after = value.partition("SignedHeaders=")
@@ -142,7 +152,10 @@ def _signed_names(signature: Signature) -> list[str]:
 
 
 def _target(request: S3Request, answered: str) -> str:
-    """Return the path and query to send; raises `LocationRefused` unless they are those of the request."""
+    """Return the path and query to send, from the signed URI (`answered`).
+
+    Raises `LocationRefused` if it has another address, or another query except for the signature's parameters.
+    """
     try:
         asked, found = urlsplit(request.uri), urlsplit(answered)
         is_same = _place(asked) == _place(found) and _query(asked) == _query(found)
@@ -163,6 +176,6 @@ def _place(uri: SplitResult) -> tuple[object, ...]:
 
 
 def _query(uri: SplitResult) -> list[tuple[str, str]]:
-    """Return the query's parameters without those of a signature."""
+    """Return a URI's query parameters, sorted, without those of a signature (`X-Amz-...`)."""
     pairs = parse_qsl(uri.query, keep_blank_values=True, encoding="latin-1")  # distinguishes all bytes
     return sorted(pair for pair in pairs if not pair[0].lower().startswith("x-amz-"))

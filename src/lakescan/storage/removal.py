@@ -52,8 +52,8 @@ def remove_unreferenced_files(
 def discard(storage: Storage, locations: Sequence[str], look: Callable[[], Named], first: Sequence[str] = ()) -> None:
     """Delete the files of a provably failed commit; on an error, log it and keep them.
 
-    See `remove_unreferenced_files`. Locations that the table must not reference are skipped, since nothing was written
-    there.
+    See `remove_unreferenced_files` for `look` and `first`. Locations that the table must not reference are skipped,
+    since nothing was written there.
     """
     locations = [each for each in locations if _is_reached(storage, each)]
     if not locations:
@@ -75,9 +75,10 @@ def _is_reached(storage: Storage, location: str) -> bool:
 
 
 def unreferenced_files(storage: Storage, locations: Sequence[str], named: Named) -> list[str]:
-    """Return the files among `locations` that `named` does not contain in any notation.
+    """Return the files among `locations` that the referenced locations `named` do not contain in any notation.
 
-    Raises `UnsupportedFeature` for files that are referenced only under another scheme or host.
+    A file that a referenced location also reaches by a link, a mount or case folding counts as referenced. Raises
+    `UnsupportedFeature` for files that are referenced only under another scheme or host.
     """
     if not locations:
         return []
@@ -90,7 +91,7 @@ def unreferenced_files(storage: Storage, locations: Sequence[str], named: Named)
 def folder_mask(storage: Storage, locations: pa.Array | pa.ChunkedArray, folders: Sequence[str]) -> pa.Array:
     """Return a mask of the locations below one of the folders, except files that a symlink leads out of the folders.
 
-    Takes one Python step for each local parent folder.
+    Locations and folders may be in any notation. Takes one Python step for each parent folder.
     """
     inside = is_below_any(locations, folders)
     if not pc.any(inside).as_py():
@@ -112,9 +113,9 @@ def _is_really_in(path: str | None, roots: Sequence[str]) -> bool:
 
 
 def unreferenced_by_name(storage: Storage, locations: pa.Array, named: Named) -> pa.Array:
-    """Return a mask of locations that `named` does not contain in any notation, without resolving symlinks.
+    """Return a mask of locations that `named` does not contain in any notation, without resolving links.
 
-    See `unreferenced_files`, which resolves them.
+    Raises `UnsupportedFeature` like `unreferenced_files`, which resolves them.
     """
     if not len(locations):
         return pa.array([], pa.bool_())
@@ -140,17 +141,23 @@ def _unreferenced_mask(mine: _ComparableLocations, others: Iterable[_ComparableL
 
 
 def comparison_keys(storage: Storage, locations: pa.Array) -> pa.Array:
-    """Return a key of each location; equal if `unreferenced_by_name` may treat two locations as the same file."""
+    """Return the path of each location in canonical form.
+
+    Two locations that `unreferenced_by_name` may treat as the same file have equal paths.
+    """
     return _ComparableLocations(storage, locations).paths
 
 
 def file_numbers(storage: Storage, locations: Sequence[str], *, follow: bool) -> list[tuple[int, int] | None]:
-    """Return the device and inode number of local files, None for others. `follow`: resolve symlinks."""
+    """Return the device and inode number of each local file; None for files in other stores and missing ones.
+
+    `follow`: resolve symlinks.
+    """
     return [_inode(storage, each, follow=follow) for each in locations]
 
 
 def _merge_chunks(named: Named) -> Iterator[pa.Array]:
-    """Merge small chunks of locations (one per manifest) into large ones."""
+    """Merge small arrays of locations (one per manifest) into arrays of about a million."""
     some, count = list[pa.Array](), 0
     for part in named:
         some.append(part.cast(pa.string()))
@@ -163,7 +170,10 @@ def _merge_chunks(named: Named) -> Iterator[pa.Array]:
 
 
 class _ComparableLocations:
-    """Locations in canonical form: all notations of a file are equal, including percent-encoded ones."""
+    """Locations in canonical form (`places`), and their paths: equal for all notations of a file.
+
+    Percent-encoded notations are included. `locations` are as written.
+    """
 
     def __init__(self, storage: Storage, locations: pa.Array) -> None:
         self.locations = locations
@@ -171,13 +181,16 @@ class _ComparableLocations:
         self.paths = strip_roots(self.places)
 
     def is_among(self, named: _ComparableLocations) -> pa.Array:
-        """Return a mask of the locations in `named`; one without scheme and host matches any scheme and host."""
+        """Return a mask of these locations: True for those in `named`.
+
+        A location in `named` without scheme and host matches any scheme and host.
+        """
         bare = named.paths.filter(pc.equal(named.paths, named.places))
         return pc.or_(pc.is_in(self.places, value_set=named.places), pc.is_in(self.paths, value_set=bare))
 
 
 def _percent_decode(locations: pa.Array) -> pa.Array:
-    """Percent-decode locations, since some writers encode them. Takes one Python step per location with a %."""
+    """Percent-decode locations, since some writers encode them. Takes one Python step per location with a `%`."""
     encoded = pc.match_substring(locations, "%")
     if not pc.any(encoded).as_py():
         return locations
@@ -186,7 +199,10 @@ def _percent_decode(locations: pa.Array) -> pa.Array:
 
 
 def _other_files_than(storage: Storage, locations: list[str], named: list[_ComparableLocations]) -> list[str]:
-    """Return the files that no named location also reaches by a link, a mount, or case folding."""
+    """Return the files among `locations` that no location in `named` reaches by a link, a mount, or case folding.
+
+    Only local files are compared; others are returned.
+    """
     here = [_inode(storage, each, follow=False) for each in locations]
     if not any(here):
         return locations

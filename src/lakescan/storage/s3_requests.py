@@ -39,7 +39,7 @@ _PAGE = 1000  # names in a response of S3
 
 @dataclass(frozen=True)
 class ListedName:
-    """A file name in a folder, with its size in bytes and modification time in whole seconds."""
+    """A file's name relative to the listed folder, its size in bytes, and its modification time in whole seconds."""
 
     name: str
     size: int
@@ -47,12 +47,15 @@ class ListedName:
 
 
 class ReadFailure(Exception):
-    """obstore failed. pyarrow reads instead, or raises the error."""
+    """A request by obstore failed. The caller reads by pyarrow instead."""
 
 
 @dataclass
 class SingleRequests:
-    """An S3 bucket, accessed by obstore. `is_usable` becomes False after any failure except a missing file."""
+    """An S3 bucket, accessed by the obstore client `store`.
+
+    `is_usable` becomes False after any failure except a missing file, so that pyarrow reads from then on.
+    """
 
     store: Any
     is_usable: bool = True
@@ -80,7 +83,7 @@ class SingleRequests:
     def names_after(self, folder: str, after: str) -> Iterator[list[ListedName]]:
         """List the files under a folder whose names come after `after`, page by page, in order; raises `ReadFailure`.
 
-        Files in subfolders are included.
+        Files in subfolders are included. Names are relative to the folder.
         """
         import obstore
 
@@ -112,7 +115,10 @@ class SignedRequests:
         return self.bucket.whole(key, most)
 
     def names_after(self, folder: str, after: str) -> Iterator[list[ListedName]]:
-        """List the files under a folder whose names come after `after`; see `SingleRequests.names_after`."""
+        """List the files under a folder whose names come after `after`; see `SingleRequests.names_after`.
+
+        Raises `OSError` instead of `ReadFailure`.
+        """
         start = len(folder) + 1
         for keys, _ in self.bucket.pages(f"{folder}/", after=f"{folder}/{after}"):
             yield [ListedName(each.key[start:], each.size, each.modified) for each in keys]
@@ -123,10 +129,13 @@ def single_requests(
 ) -> tuple[SingleRequests | SignedRequests, str] | None:
     """Return the client of a location's S3 bucket, and the key; None if pyarrow must read.
 
+    pyarrow must read other stores, keys with special characters, and buckets with settings that obstore treats
+    differently.
+
     Args:
         place: The current location, after relocation.
         settings: The settings of connections to it.
-        signed: The bucket's client if a catalog signs its requests.
+        signed: The bucket's client if a catalog signs its requests, else None.
     """
     scheme, bucket, path = split_location(place)
     key = path.removeprefix("/")

@@ -27,7 +27,7 @@ MOST_TEXT = 64 * 2**20  # the limit of an XML response, in bytes
 
 @dataclass(frozen=True)
 class S3Response:
-    """A response of S3. Header names are in lower case."""
+    """A response of S3, of any status: headers by names in lower case, and the body's bytes."""
 
     status: int
     headers: Mapping[str, str]
@@ -36,7 +36,7 @@ class S3Response:
 
 @dataclass(frozen=True)
 class S3Object:
-    """A key, with its size in bytes and its modification time."""
+    """A listed object: its key, its size in bytes and its modification time in whole seconds."""
 
     key: str
     size: int
@@ -44,7 +44,7 @@ class S3Object:
 
 
 def keys_in(page: ElementTree.Element) -> list[S3Object]:
-    """Return the keys in a page of a listing; raises `OSError` if it cannot be parsed."""
+    """Return the objects in a page of a listing (ListObjectsV2); raises `OSError` if it cannot be parsed."""
     decoded = _decoding(page)
     try:
         return [
@@ -60,7 +60,7 @@ def keys_in(page: ElementTree.Element) -> list[S3Object]:
 
 
 def prefixes_in(page: ElementTree.Element) -> list[str]:
-    """Return the common prefixes in a page of a listing."""
+    """Return the common prefixes ("subfolders") in a page of a listing (ListObjectsV2)."""
     decoded = _decoding(page)
     return [decoded(text_in(each, "Prefix")) for each in all_in(page, "CommonPrefixes")]
 
@@ -70,7 +70,7 @@ def _decoding(page: ElementTree.Element) -> Callable[[str], str]:
 
 
 def parse_error(answer: S3Response) -> tuple[str, str]:
-    """Return the code and message of an error response, empty if missing."""
+    """Return the code and message in the XML of an error response; empty texts if it has no such XML."""
     try:
         root = parse_xml(answer.data, "Error")
     except OSError:
@@ -79,7 +79,10 @@ def parse_error(answer: S3Response) -> tuple[str, str]:
 
 
 def parse_xml(data: bytes, name: str) -> ElementTree.Element:
-    """Parse a response, and return its root element `name`; raises `OSError` for invalid XML or entity declarations."""
+    """Parse XML, and return its root element, which must be called `name`.
+
+    Raises `OSError` for invalid XML, another root, more than 64 MiB, or any declaration (`<!`).
+    """
     if len(data) > MOST_TEXT or b"<!" in data:
         raise OSError("the store's answer is not the expected XML")
     try:
@@ -97,12 +100,12 @@ def _name(node: ElementTree.Element) -> str:
 
 
 def all_in(node: ElementTree.Element, name: str) -> list[ElementTree.Element]:
-    """Return the child elements with a name."""
+    """Return the child elements with a name, in any XML namespace."""
     return [each for each in node if _name(each) == name]
 
 
 def text_in(node: ElementTree.Element, name: str) -> str:
-    """Return the text of the first child element with a name; empty if it is missing."""
+    """Return the text of the first child element with a name, in any XML namespace; empty if it is missing."""
     return next((each.text or "" for each in node if _name(each) == name), "")
 
 
@@ -116,11 +119,15 @@ _SAFE = "-_.~"  # characters that are not encoded, besides letters and digits
 
 
 class UnknownOutcome(OSError):
-    """No response shows whether a request was carried out."""
+    """The store did not respond to any attempt, so the request may or may not have been carried out."""
 
 
 class SignedBucket:
-    """Sends requests to a bucket. `settings` have the endpoint, region, addressing, timeouts and proxy. Thread-safe."""
+    """Sends signed requests to an S3 bucket. Thread-safe.
+
+    `settings` have the endpoint, region, addressing, timeouts and proxy. Methods raise `OSError` for an unexpected
+    status (`PermissionError` for 401 and 403), and the errors of `Signatures.sign_request`.
+    """
 
     def __init__(self, name: str, settings: StorageOptions, signer: RequestSigner) -> None:
         self.name = name
@@ -130,7 +137,7 @@ class SignedBucket:
         self._pool: tuple[int, Any] | None = None
 
     def head(self, key: str) -> S3Response:
-        """Return a response with the headers of an object; raises `FileNotFoundError`."""
+        """Return the response to a HEAD request, with the headers of an object; raises `FileNotFoundError`."""
         return self._check_status("HEAD", key, self._send("HEAD", key), (200,))
 
     def tail(self, key: str, count: int) -> tuple[int, bytes]:
@@ -147,7 +154,10 @@ class SignedBucket:
         return size, answer.data
 
     def read(self, key: str, offset: int, length: int, size: int) -> bytes:
-        """Read a range of an object; raises `FileNotFoundError`, and `OSError` if its size differs from `size`."""
+        """Read `length` bytes of an object from `offset`; empty for no bytes.
+
+        Raises `FileNotFoundError`, and `OSError` if the object's size differs from `size`, so that it was replaced.
+        """
         if length <= 0:
             return b""
         headers = {"range": f"bytes={offset}-{offset + length - 1}"}
@@ -172,13 +182,16 @@ class SignedBucket:
         self._check_status("PUT", key, self._send("PUT", key, data=data), (200,))
 
     def delete(self, key: str) -> None:
-        """Delete an object if it exists."""
+        """Delete an object; does nothing if it does not exist. Raises `OSError`."""
         answer = self._send("DELETE", key)
         if answer.status != 404 or parse_error(answer)[0] == "NoSuchBucket":
             self._check_status("DELETE", key, answer, (200, 204))
 
     def delete_all(self, keys: Sequence[str]) -> list[str]:
-        """Delete at most 1,000 objects by one request; return the keys that could not be deleted."""
+        """Delete at most 1,000 objects by one request; return the keys that could not be deleted.
+
+        Raises `OSError` if the request fails.
+        """
         from base64 import b64encode
         from hashlib import md5
 
@@ -195,7 +208,11 @@ class SignedBucket:
         return [each for each in keys if each in failed]
 
     def pages(self, prefix: str, delimiter: str = "", after: str = "") -> Iterator[tuple[list[S3Object], list[str]]]:
-        """Yield pages of the keys with a prefix, starting after a key, and of the common prefixes up to `delimiter`."""
+        """Yield pages of a listing: the objects whose keys start with `prefix`, and the common prefixes.
+
+        `delimiter` groups keys by the text up to it after `prefix`. The listing starts after the key `after`. Raises
+        `OSError`.
+        """
         query = {"list-type": "2", "encoding-type": "url", "max-keys": str(_PAGE), "prefix": prefix}
         query |= {name: value for name, value in (("delimiter", delimiter), ("start-after", after)) if value}
         while True:
@@ -213,18 +230,21 @@ class SignedBucket:
             query["continuation-token"] = token
 
     def begin(self, key: str) -> str:
-        """Start a multipart upload, and return its id."""
+        """Start a multipart upload of the object `key`, and return the upload's id."""
         answer = self._check_status("POST", key, self._send("POST", key, {"uploads": ""}), (200,))
         return text_in(parse_xml(answer.data, "InitiateMultipartUploadResult"), "UploadId")
 
     def put_part(self, key: str, upload: str, number: int, data: bytes) -> str:
-        """Upload a part, and return its ETag."""
+        """Upload a part (`number` from 1) of the multipart upload with the id `upload`, and return its ETag."""
         query = {"partNumber": str(number), "uploadId": upload}
         answer = self._check_status("PUT", key, self._send("PUT", key, query, data=data), (200,))
         return answer.headers.get("etag", "")
 
     def complete(self, key: str, upload: str, tags: Sequence[str], size: int) -> None:
-        """Complete a multipart upload; raises `OSError`. If the response is lost, the object is looked up."""
+        """Complete a multipart upload from the ETags of its parts; raises `OSError`.
+
+        After an error, the object is looked up: if it has this size and number of parts, the upload was completed.
+        """
         parts = "".join(
             f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(tag)}</ETag></Part>"
             for number, tag in enumerate(tags, 1)
@@ -238,11 +258,11 @@ class SignedBucket:
                 raise
 
     def abort(self, key: str, upload: str) -> None:
-        """Abort a multipart upload."""
+        """Abort the multipart upload with the id `upload`, so that its parts are deleted. A refusal is ignored."""
         self._send("DELETE", key, {"uploadId": upload})
 
     def _is_there(self, key: str, size: int, parts: int) -> bool:
-        """Return whether the object has this size and number of parts, as after a completed upload."""
+        """Return whether the object has this size and number of parts, as after an upload; False if unclear."""
         try:
             headers = self.head(key).headers
         except OSError:
@@ -251,7 +271,7 @@ class SignedBucket:
         return is_of_parts and headers.get("content-length") == str(size)
 
     def _range_of(self, key: str, answer: S3Response) -> tuple[int, int]:
-        """Return the first byte of a range response, and the size of the object."""
+        """Return the offset of a range response, and the object's size; raises `OSError` if they are missing."""
         match = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", ""))
         if match is None:
             raise OSError(f"GET {self._uri(key)}: the answer to a range request lacks its range")
@@ -273,8 +293,9 @@ class SignedBucket:
     ) -> S3Response:
         """Send a signed request with retries, and return the response of any status.
 
-        A response of more than `most` bytes has no data. Raises `UnknownOutcome` without a response, and the errors of
-        `Signatures.sign_request`.
+        `data` is the body to send, and `body` its part that the signer must see. A response of more than `most` bytes
+        has no data, or raises `LimitExceeded` if it did not declare its length. Raises `UnknownOutcome` without a
+        response, and the errors of `Signatures.sign_request`.
         """
         pairs = [
             f"{_percent_encode(name)}={_percent_encode(value)}" if value else name
@@ -332,7 +353,10 @@ class SignedBucket:
         return self._pool[1]
 
     def _check_status(self, method: str, key: str, answer: S3Response, statuses: Sequence[int]) -> S3Response:
-        """Return the response if it has one of these statuses, else raise its error."""
+        """Return the response if it has one of these statuses.
+
+        Otherwise raises `FileNotFoundError` (404), `PermissionError` (401, 403), or `OSError`.
+        """
         if answer.status not in statuses:
             raise self._refusal(method, key, answer)
         return answer
@@ -374,7 +398,7 @@ def _certificates() -> str | None:
 
 
 def _address(bucket: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the scheme and host of a bucket, and the path of its keys there, like Arrow's own client.
+    """Return the URL of a bucket's host, and the path of its keys there, like Arrow's own client.
 
     Raises `LocationRefused` for a host that hands out a machine's credentials.
     """

@@ -25,7 +25,7 @@ _AT_ONCE = 4  # parts of a file that are uploaded concurrently
 
 
 class SignedFiles(pafs.FileSystemHandler):
-    """The objects of a bucket. As in Arrow's `S3FileSystem`, paths start with the bucket's name."""
+    """An Arrow filesystem of the objects of a bucket. As in `S3FileSystem`, paths start with the bucket's name."""
 
     def __init__(self, bucket: SignedBucket) -> None:
         self.bucket = bucket
@@ -36,7 +36,7 @@ class SignedFiles(pafs.FileSystemHandler):
     __hash__: None = None  # type: ignore[assignment]
 
     def get_type_name(self) -> str:
-        """Return the name of this kind of filesystem."""
+        """Return "s3-signed", the type name of this filesystem."""
         return "s3-signed"
 
     def normalize_path(self, path: str) -> str:
@@ -44,7 +44,10 @@ class SignedFiles(pafs.FileSystemHandler):
         return path
 
     def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
-        """Look up files by one request each, or two for a path that may be a folder."""
+        """Look up files and folders by one request each, or two for a path without an object.
+
+        A missing one has the type NotFound.
+        """
         return [self._info(each) for each in paths]
 
     def _info(self, path: str) -> pafs.FileInfo:
@@ -60,7 +63,10 @@ class SignedFiles(pafs.FileSystemHandler):
         return pafs.FileInfo(path, pafs.FileType.Directory if is_folder else pafs.FileType.NotFound)
 
     def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
-        """List the files and folders of a folder, or all files below it if recursive."""
+        """List the files and folders of a folder, or all files below it if recursive.
+
+        Raises `FileNotFoundError` for a missing folder, unless the selector allows it.
+        """
         folder = selector.base_dir.rstrip("/")
         prefix = f"{self._key(folder)}/".lstrip("/")
         found, is_there = list[pafs.FileInfo](), False
@@ -80,7 +86,7 @@ class SignedFiles(pafs.FileSystemHandler):
         """Do nothing: folders only exist in the names of keys."""
 
     def delete_file(self, path: str) -> None:
-        """Delete an object if it exists."""
+        """Delete an object; does nothing if it does not exist."""
         self.bucket.delete(self._key(path))
 
     def open_input_file(self, path: str) -> pa.PythonFile:
@@ -88,11 +94,11 @@ class SignedFiles(pafs.FileSystemHandler):
         return pa.PythonFile(SignedInput(self.bucket, self._key(path)), mode="r")
 
     def open_input_stream(self, path: str) -> pa.PythonFile:
-        """Open an object for reading from its start."""
+        """Open an object for reading from its start; raises `FileNotFoundError`."""
         return self.open_input_file(path)
 
     def open_output_stream(self, path: str, metadata: Any = None) -> pa.PythonFile:
-        """Open an object for writing, which appears when the file is closed."""
+        """Open an object for writing; it appears when the file is closed. `metadata` is ignored."""
         return pa.PythonFile(SignedOutput(self.bucket, self._key(path)), mode="w")
 
     def open_append_stream(self, path: str, metadata: Any = None) -> pa.PythonFile:
@@ -100,11 +106,11 @@ class SignedFiles(pafs.FileSystemHandler):
         raise self._lacking("appending to an object")
 
     def move(self, src: str, dest: str) -> None:
-        """Raise `UnsupportedFeature`."""
+        """Raise `UnsupportedFeature`: objects cannot be moved by signed requests here."""
         raise self._lacking("moving an object")
 
     def copy_file(self, src: str, dest: str) -> None:
-        """Raise `UnsupportedFeature`."""
+        """Raise `UnsupportedFeature`: objects cannot be copied by signed requests here."""
         raise self._lacking("copying an object")
 
     def delete_dir(self, path: str) -> None:
@@ -129,7 +135,10 @@ class SignedFiles(pafs.FileSystemHandler):
 
 
 class SignedInput:
-    """An object opened for reading. Its last bytes are kept in memory."""
+    """An object opened for reading, as a Python file. Its last 64 KiB are kept in memory.
+
+    Reads raise `OSError`, also if the object was replaced.
+    """
 
     def __init__(self, bucket: SignedBucket, key: str) -> None:
         self._bucket, self._key = bucket, key
@@ -149,7 +158,7 @@ class SignedInput:
         return data
 
     def seek(self, position: int, whence: int = 0) -> int:
-        """Move to a position, and return it."""
+        """Move to a position, and return it; `whence` as in Python files."""
         self._at = position + (0, self._at, self._size)[whence]
         return self._at
 
@@ -158,12 +167,15 @@ class SignedInput:
         return self._at
 
     def close(self) -> None:
-        """Free the memory."""
+        """Free the memory of the last bytes."""
         self.closed, self._tail = True, b""
 
 
 class SignedOutput:
-    """An object opened for writing: uploaded by one request, or if large by concurrent uploads of parts."""
+    """An object opened for writing, as a Python file.
+
+    It is uploaded by one request or, from 8 MiB on, by concurrent uploads of parts. It appears when it is closed.
+    """
 
     def __init__(self, bucket: SignedBucket, key: str) -> None:
         self._bucket, self._key = bucket, key
@@ -175,7 +187,7 @@ class SignedOutput:
         self._parts: list[Future[str]] = []
 
     def write(self, data: Any) -> int:
-        """Buffer bytes, and upload parts when there are enough."""
+        """Buffer bytes, and upload a part when there are enough; return the number of bytes. Raises `OSError`."""
         self._waiting += data
         self._at += len(data)
         try:
@@ -196,7 +208,10 @@ class SignedOutput:
         return self._at
 
     def close(self) -> None:
-        """Create the object; raises the errors of `write`, and `OSError`, after which it may or may not exist."""
+        """Create the object; raises the errors of `write`, and `OSError`, after which it may or may not exist.
+
+        After an error of `write`, no object is created.
+        """
         if self.closed:
             return
         self.closed = True
@@ -242,7 +257,7 @@ def _file(path: str, size: int, modified: datetime | None) -> pafs.FileInfo:
 
 
 def _is_file(each: S3Object) -> bool:
-    """Return whether a key is a file, not a folder marker."""
+    """Return whether a key is a file, not a folder marker, whose key ends with a slash."""
     return not each.key.endswith("/")
 
 

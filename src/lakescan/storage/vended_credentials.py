@@ -32,7 +32,7 @@ def _is_secret(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Credential:
-    """Properties that give access to the locations with a prefix. Their values are secrets."""
+    """FileIO properties that give access to the locations with a prefix. Their values are secrets."""
 
     prefix: str
     properties: Mapping[str, str] = field(repr=False)
@@ -42,23 +42,26 @@ class Credential:
 
     @property
     def expires_at(self) -> float | None:
-        """The expiry in seconds since 1970; None if it is not specified."""
+        """The earliest expiry in the properties, in seconds since 1970; None without one."""
         times = (value for name, value in self.properties.items() if name.startswith(_EXPIRES))
         known = [int(value) / 1000 for value in times if value.isascii() and value.isdecimal() and len(value) < 19]
         return min(known, default=None)
 
     def expires_within(self, seconds: float) -> bool:
-        """Return whether the credential has expired or expires within so many seconds."""
+        """Return whether the credential has expired or expires within so many seconds. False without an expiry."""
         at = self.expires_at
         return at is not None and at - seconds < time.time()
 
 
 class VendedCredentials(Protocol):
-    """The credentials that a catalog vends for a table's files. Can be pickled; `repr` shows no secrets."""
+    """The interface of credentials that a catalog vends for a table's files. Pickled; `repr` shows no secrets."""
 
     @property
     def identity(self) -> Hashable | None:
-        """A key for caches that stays the same when credentials are renewed. None: the settings are the key."""
+        """A key for caches that stays the same when credentials are renewed.
+
+        None: the storage's settings are the key.
+        """
 
     @property
     def has_credentials(self) -> bool:
@@ -69,17 +72,17 @@ class VendedCredentials(Protocol):
         """The signer of S3 requests, for credentials that enable remote signing and have no keys; None without one."""
 
     def at(self, location: str) -> Credential | None:
-        """Return the credential for a location, or None. It is the same object until it is renewed by the catalog.
+        """Return the credential for a location; None without one. It is the same object until the catalog renews it.
 
         Raises `StorageError` if the catalog does not issue a credential.
         """
 
     def request_write_access(self) -> VendedCredentials:
-        """Return credentials with permission to write."""
+        """Return these credentials with permission to write, or themselves if the catalog decides the permissions."""
 
 
 class CredentialSource(Protocol):
-    """Issues credentials. Pickled for workers."""
+    """Requests credentials from a catalog. Pickled for workers."""
 
     def fetch(self) -> Sequence[Credential]:
         """Return new credentials; raises `StorageError`."""
@@ -88,7 +91,8 @@ class CredentialSource(Protocol):
 class Credentials:
     """Credentials that a REST catalog vends (`VendedCredentials`). Thread-safe; workers get a copy.
 
-    The credential with the longest matching prefix applies to a location.
+    `known` are the credentials, `source` renews them if the catalog supports it, and `signer` signs S3 requests, or is
+    None. The credential with the longest matching prefix applies to a location.
 
     Example:
         >>> Credentials([Credential("s3://lake/", {"s3.session-token": "..."})]).at("s3://lake/orders/1.parquet")
@@ -128,9 +132,9 @@ class Credentials:
         return self
 
     def at(self, location: str) -> Credential | None:
-        """Return the credential for a location, or None. It is renewed if it is about to expire.
+        """Return the credential for a location; None without one. It is renewed if it expires within five minutes.
 
-        Raises `StorageError` if it has expired and cannot be renewed.
+        Raises `StorageError` if it has expired and cannot be renewed. Without a source, it is never renewed.
         """
         with self._lock:
             found = self._longest(location)
@@ -159,7 +163,10 @@ class Credentials:
         return max(fitting, key=lambda each: len(each.prefix), default=None)
 
     def add(self, more: Sequence[Credential], source: CredentialSource | None) -> None:
-        """Add credentials, and replace those with the same prefixes. From now on, `source` renews all of them."""
+        """Add credentials, and replace those with the same prefixes. From now on, `source` renews all of them.
+
+        If `source` is None, the earlier source stays.
+        """
         with self._lock:
             self._known = _merge(self._known, more)
             self._source = source or self._source
@@ -179,9 +186,9 @@ def _unify_scheme(location: str) -> str:
 def _merge(
     known: Sequence[Credential], more: Sequence[Credential], instead_of: Credential | None = None
 ) -> tuple[Credential, ...]:
-    """Add new credentials, and replace those with the same prefixes.
+    """Return the `known` credentials and `more`, which replace those with the same prefixes.
 
-    If `instead_of` has no prefix, any new credential replaces it.
+    `instead_of` is the credential that was renewed: if it has no prefix, the new ones replace it.
     """
     new = {each.prefix for each in more}
     goes = instead_of is not None and instead_of.prefix == "" and bool(more)

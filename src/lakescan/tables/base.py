@@ -32,7 +32,10 @@ from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 @dataclass(frozen=True)
 class OverwriteScope:
-    """The rows that an overwrite replaces: rows that match `where`, partitions of its files (`dynamic`), or all."""
+    """The rows that an overwrite replaces.
+
+    These are the rows that match `where`, those in the partitions of the new files (`dynamic`), or all rows.
+    """
 
     where: Predicate | None = None
     dynamic: bool = False
@@ -63,7 +66,7 @@ class FileRules:
 
     - `location`: the table's folder.
     - `folders`: the folders of its data and metadata files, which are searched.
-    - `clock_folder`: a folder to which a file can be written, to read the store's clock.
+    - `clock_folder`: a folder for a temporary file, whose modification time is the time of the store's clock.
     - `metadata_folder`: a folder that may have metadata files of other Iceberg tables, whose files are kept.
     - `partition_names`: folders named after these partition fields are never hidden.
     - `default_age`: unreferenced files older than this are removed by default.
@@ -92,7 +95,7 @@ class FileRules:
 
 
 class ReferencedFiles(Protocol):
-    """A part of the files that a table references. Pickled for workers."""
+    """A part of the files that a table references. It is pickled for workers."""
 
     def locations(self) -> Iterator[pa.Array]:
         """Yield the locations of the files, in chunks."""
@@ -102,14 +105,16 @@ class ReferencedFiles(Protocol):
 class ReferenceClaims(ReferencedFiles, Protocol):
     """A part of a log that references files. A later part may remove files that an earlier part added.
 
-    So workers compare the entries of all parts. `locations` assumes that no other part removes its files.
+    So workers compare the claims of all parts. `locations` assumes that no other part removes its files.
     """
 
     def claims(self) -> Iterator[pa.Table]:
-        """Yield the entries of this part of the log, in chunks.
+        """Yield tables with a claim for each reference or removal of a file in this part of the log.
 
-        Columns: `location`; `entry`, a key that entries about the same file share (null: the file is needed in any
-        case); `rank`, the highest of which applies; and `holds`, whether the file is needed according to this entry.
+        - `location`: the location of the file.
+        - `entry`: a key that claims about the same file share; null if the file is needed in any case.
+        - `rank`: of the claims with the same key, the one with the highest rank applies.
+        - `holds`: whether the file is needed according to this claim.
         """
 
 
@@ -139,7 +144,7 @@ class ChangeFiles(Protocol):
 
     @property
     def writes(self) -> TableWrites:
-        """The writes of change files: the table's columns, then `_change_type` with the format's change names."""
+        """The settings for change files: the table's columns, then `_change_type` with the format's change types."""
 
     def as_table(self, files: Sequence[WrittenFile]) -> FileTable:
         """Return written, uncommitted data files as a file table that a scan of the table can plan."""
@@ -161,11 +166,11 @@ class Target(Protocol):
 
     @property
     def writes(self) -> TableWrites:
-        """How to write data files for the table."""
+        """The settings for writing data files of the table: columns, locations and file format."""
 
     @property
     def scan(self) -> ScanSpec:
-        """A scan of the base."""
+        """A scan of the base, the snapshot or version that was opened."""
 
     @property
     def identity(self) -> str | None:
@@ -180,7 +185,7 @@ class Target(Protocol):
 
     @property
     def retries(self) -> RetryPolicy:
-        """How often a commit is retried after concurrent commits."""
+        """How often, and after which pauses, a commit is retried after concurrent commits."""
 
     @property
     def retries_overwrites(self) -> bool:
@@ -214,7 +219,8 @@ class Target(Protocol):
     def refusal(self, capability: Any, what: str) -> UnsupportedFeature | None:
         """Return the error for a capability that the format lacks; None if the format has no specific error for it.
 
-        `what` is the part of the statement that asks for the capability, such as the mode of GENERATE.
+        `capability` is a protocol of `lakescan.tables.capabilities`. `what` is the part of the statement that asks for
+        it, such as the mode of GENERATE.
         """
 
 
@@ -227,7 +233,7 @@ class NewTable(Protocol):
 
     @property
     def writes(self) -> TableWrites:
-        """How to write data files for the table."""
+        """The settings for writing data files of the table: columns, locations and file format."""
 
     @property
     def is_new(self) -> bool:
@@ -247,13 +253,14 @@ class NewTable(Protocol):
         """
 
     def referenced_locations(self) -> Iterator[pa.Array]:
-        """Yield the files of the table that currently has the name or location, if there is one."""
+        """Yield the locations of the files of the table that currently has the name or location, if there is one."""
 
     def adopt_files(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
         """Return the table with existing files of a folder, and these files to commit. The table does not own them.
 
-        Columns of files without field ids are matched by name. Raises `SchemaMismatch` for files whose columns do not
-        fit, `InvalidOption` if the table would be in the same folder, and `UnsupportedFeature`.
+        `found` are the folder's files if they were listed already. Columns of files without field ids are matched by
+        name. Raises `SchemaMismatch` for files whose columns do not fit, `InvalidOption` if the table would be in the
+        same folder, and `UnsupportedFeature`.
         """
 
 
@@ -317,16 +324,19 @@ class Format(Protocol):
         """Return whether a folder has metadata of the format."""
 
     def find(self, path: str, storage: Storage, options: ReadOptions) -> TablePath | None:
-        """Return the table at a path, with what else the path selects; None if the format has no table there."""
+        """Return the table at a path, and the version, time or partitions that the path selects.
+
+        None if the format has no table there.
+        """
 
     def at(self, path: str, storage: Storage, options: ReadOptions) -> TablePath:
-        """Parse a path as this format does, whether or not it leads to a table."""
+        """Parse a path as this format does, whether or not it leads to a table; never returns None."""
 
     def open(self, path: TablePath, storage: Storage, options: ReadOptions) -> ScanSpec:
         """Open the table at a path; raises `NotATable`."""
 
     def open_named(self, name: Identifier, found: CatalogTable, storage: Storage, options: ReadOptions) -> ScanSpec:
-        """Open a table of a catalog."""
+        """Open a table that the catalog entry `found` describes."""
 
     def open_target(
         self,
@@ -352,7 +362,7 @@ class Format(Protocol):
         """Create an empty table in a folder; raises `CreatedConcurrently` and `UnsupportedFeature`."""
 
     def replace(self, committer: TableCreator, found: CatalogTable, definition: TableDefinition) -> None:
-        """Replace a table of this format by an empty one with the same name."""
+        """Replace a table of this format by an empty one with the same name; raises `CommitConflict`."""
 
     def new_table(self, committer: TableCreator, definition: TableDefinition, options: WriteOptions) -> NewTable:
         """Return a table to be created together with its rows; raises `NoSuchNamespace`; see `create`."""

@@ -52,10 +52,13 @@ class Overwrites(Protocol):
 
     @property
     def change_files(self) -> ChangeFiles | None:
-        """How to write change files for commits that replace part of a file; None without a change feed."""
+        """How to write change files for commits that replace part of a data file; None without a change data feed."""
 
     def replace_all(self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile]) -> None:
-        """Commit files that replace the whole table; raises `CommitConflict` if the base changed; see `append`."""
+        """Commit `files`, which replace all files of the table (`removed`).
+
+        Raises `CommitConflict` if the base changed, and the errors of `Target.append`.
+        """
 
     def replace(
         self,
@@ -64,10 +67,11 @@ class Overwrites(Protocol):
         what: OverwriteScope,
         changes: Sequence[WrittenFile] | None = None,
     ) -> None:
-        """Commit files that replace `removed`, which are all files with rows in the scope `what`; see `append`.
+        """Commit `files`, which replace `removed`, all files with rows in the scope `what`.
 
         `changes` are the change files of all changed rows, possibly none; None if readers infer the changes from the
-        data files. Raises `CommitConflict` if another commit changed rows that this one read.
+        data files. Raises `CommitConflict` if another commit changed rows that this one read, and the errors of
+        `Target.append`.
         """
 
 
@@ -80,7 +84,7 @@ class Rewrites(Protocol):
     def rewrite(
         self, removed: Sequence[RemovedFile], files: Sequence[WrittenFile], how: RewriteSettings = AS_NEEDED
     ) -> None:
-        """Commit files that have the same rows as the `removed` ones; see `Overwrites.replace`."""
+        """Commit `files`, which have the same rows as the `removed` ones; raises the errors of `Overwrites.replace`."""
 
 
 class RowLevelChanges(Protocol):
@@ -98,8 +102,8 @@ class RowLevelChanges(Protocol):
     def change(self, changes: RowChanges) -> None:
         """Commit changes of rows; retried after concurrent commits that do not conflict with them.
 
-        Raises `CommitConflict` if another commit changed rows that the statement read, or after the last attempt; see
-        `append`.
+        Raises `CommitConflict` if another commit changed rows that the statement read, or after the last attempt, and
+        the errors of `Target.append`.
         """
 
 
@@ -107,12 +111,16 @@ class KeyUpserts(Protocol):
     """A table whose rows can be replaced by key, without knowing their files: by equality deletes."""
 
     def key_writes(self, keys: Sequence[str]) -> TableWrites:
-        """Return how to write the keys of rows to delete (equality deletes); raises `UnsupportedFeature`."""
+        """Return the settings for equality delete files, which have the `keys` columns of rows to delete.
+
+        Raises `UnsupportedFeature` for a table without equality deletes.
+        """
 
     def upsert(self, files: Sequence[WrittenFile], deletes: Sequence[WrittenFile]) -> None:
         """Commit new rows, and equality deletes of older rows with the same keys; retried after concurrent commits.
 
-        Raises `CommitConflict` after the last attempt, or if the table's partitioning changed; see `append`.
+        Raises `CommitConflict` after the last attempt, or if the table's partitioning changed, and the errors of
+        `Target.append`.
         """
 
     @property
@@ -120,7 +128,7 @@ class KeyUpserts(Protocol):
         """Whether the table's properties make streams upsert by equality deletes."""
 
     def append_keys(self) -> Sequence[str] | None:
-        """Return the key by which appended rows replace existing ones; None if appends only add rows.
+        """Return the key columns if appended rows replace rows with the same key; None if appends only add rows.
 
         Raises `UnsupportedFeature` if the table's properties ask for upserts, but it has no key columns.
         """
@@ -130,13 +138,13 @@ class EqualityDeleteConversion(Protocol):
     """A table whose equality deletes can be replaced by position deletes or deletion vectors."""
 
     def equality_deletes(self) -> Sequence[str]:
-        """Return the equality delete files of the base; raises `UnsupportedFeature` if the format has none."""
+        """Return the locations of all equality delete files; raises `UnsupportedFeature` if the format has none."""
 
     def replace_equality(self, deletes: Sequence[WrittenDeletes], gone: Sequence[str]) -> None:
         """Commit position deletes or vectors (`deletes`) that replace equality delete files (`gone`). No row changes.
 
-        Raises `CommitConflict` if another commit changed the data files of these rows, or added older rows; see
-        `append`.
+        Raises `CommitConflict` if another commit changed the data files of these rows, or added older rows, and the
+        errors of `Target.append`.
         """
 
 
@@ -155,7 +163,10 @@ class ColumnChanges(Protocol):
         """The columns that the next commit adds, as an argument of `add_same_columns`; None for none. It is pickled."""
 
     def add_same_columns(self, added: Any) -> Target:
-        """Return the target that adds the columns of another target of this table, with the same ids and names."""
+        """Return the target that also adds the columns `added`, those of another target of this table.
+
+        They have the same ids and names.
+        """
 
     def commit_columns(self) -> None:
         """Commit the changes of `with_columns`, if there are any, for a write without rows."""
@@ -191,10 +202,10 @@ class Restoration(Protocol):
     """A table that can be restored to an earlier snapshot or version."""
 
     def restore(self, version: int | str | None, timestamp: datetime | None) -> RestoreResult:
-        """Make the snapshot or version that is given by its id, or that was current at a time, the current one.
+        """Make an earlier snapshot or version the current one, given by its id or by a time at which it was current.
 
-        Raises `NoSuchSnapshot`, `MissingFile` if data files no longer exist, and `CommitConflict` if another writer
-        changed rows at the same time; see `append`.
+        Raises `NoSuchSnapshot`, `MissingFile` if data files no longer exist, `CommitConflict` if another writer changed
+        rows at the same time, and the errors of `Target.append`.
         """
 
 
@@ -217,7 +228,7 @@ class SnapshotExpiry(Protocol):
         """
 
     def files_of_snapshots(self, snapshots: Sequence[int]) -> Sequence[SnapshotFiles]:
-        """Return the files that the manifest lists of these snapshots have, and those of no other snapshot, in parts.
+        """Return in parts the files that these snapshots' manifest lists reference, but no other snapshot's.
 
         Workers read the parts. Data files may still be in the manifests of other snapshots.
         """
@@ -249,7 +260,7 @@ class OrphanRemoval(Protocol):
         """Return the folders and the rules for removing files; raises `UnsupportedFeature` if that is not allowed."""
 
     def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[ReferencedFiles]:
-        """Yield the locations of all files that the base needs, or that were removed after `since`, in parts.
+        """Yield in parts the files that the base needs, or that were removed after `since`.
 
         Workers read the parts. The first part has the files that the table's metadata file itself references; it is
         empty for a format without such a file. `other_metadata` are Iceberg metadata files in the table's folder. The
@@ -286,14 +297,20 @@ class PositionDeleteRewrites(Protocol):
     """A table with position delete files that can be rewritten."""
 
     def rewrite_position_deletes(self, where: str | None, limits: DeleteLimits) -> PositionDeletesResult:
-        """Rewrite position delete files; raises `UnsupportedFeature` if the format has none, and `CommitConflict`."""
+        """Rewrite position delete files of data files that may match `where`; `limits` decide which.
+
+        Raises `UnsupportedFeature` if the format has none, and `CommitConflict`.
+        """
 
 
 class ManifestGeneration(Protocol):
     """A table that can generate files that let other engines read it."""
 
     def generate(self, mode: str) -> GenerateResult:
-        """Write files that let other engines read the table; raises `InvalidOption` and `UnsupportedFeature`."""
+        """Write files that let other engines read the table; `mode` is their kind, as in GENERATE.
+
+        Raises `InvalidOption` for an unknown mode, and `UnsupportedFeature`.
+        """
 
 
 class Checkpoints(Protocol):

@@ -32,10 +32,10 @@ from lakescan.writing.upserts import UpsertFiles
 
 
 def prepare_target(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
-    """Return the target, adding or replacing columns to fit the rows if the options ask for it.
+    """Return the target, adding or replacing columns to fit rows with the schema `rows` if the options ask for it.
 
-    Raises `SchemaMismatch` if the rows do not fit, and `InvalidOption` if the option `partition-by` differs from the
-    table's partitioning. No data file has been written then.
+    Nothing is committed or written yet. Raises `SchemaMismatch` if the rows do not fit, and `InvalidOption` if the
+    option `partition-by` differs from the table's partitioning.
     """
     given = "partition_by" in options.given
     terms = tuple(map(Term.parse, options.partition_by))
@@ -110,7 +110,7 @@ def check_fit(writes: TableWrites, rows: pa.Schema) -> None:
 
 
 def append(target: Target, files: Sequence[WrittenFile]) -> WriteResult:
-    """Commit an append of written files, if there are any.
+    """Commit an append of written files; without files, only the columns that the target adds.
 
     If a concurrent writer already committed the same transaction, the files are removed and nothing is committed.
     """
@@ -129,7 +129,7 @@ def append(target: Target, files: Sequence[WrittenFile]) -> WriteResult:
 
 
 def upsert(target: Target, written: UpsertFiles) -> bool:
-    """Commit rows that replace existing rows with the same keys; return whether anything was committed.
+    """Commit rows that replace existing rows with the same keys; return whether any rows were committed.
 
     If a concurrent writer already committed the same transaction, the files are removed and nothing is committed.
     """
@@ -204,7 +204,7 @@ def _write_change_files(
     executor: PlanningExecutor | None,
     written: list[WrittenFile],
 ) -> list[WrittenFile] | None:
-    """Write the change files of an overwrite, and add them to `written`.
+    """Write the change files of an overwrite, and return them; they are also added to `written`.
 
     Returns None if no file is rewritten in part, or the table has no change feed: then readers infer the changes.
     """
@@ -227,7 +227,8 @@ def check_and_write(
 ) -> list[WrittenFile]:
     """Write new rows to data files as one task: the only task of the write, or the one with the number `task`.
 
-    Raises `SchemaMismatch` for rows that violate a rule of the table (`ColumnRules`), or do not match `where`.
+    `write_id` is part of the file names. Raises `SchemaMismatch` for rows that violate a rule of the table
+    (`ColumnRules`), or do not match `where`.
     """
     more = {}
     if where is not None:
@@ -241,7 +242,10 @@ def check_and_write(
 
 
 def write_result(files: Sequence[WrittenFile], removed: int = 0, note: str = "") -> WriteResult:
-    """Build the `WriteResult` of a commit of these files."""
+    """Build the `WriteResult` of a commit that adds `files`.
+
+    `removed` is the number of files that it removes, and `note` a remark on the added ones.
+    """
     rows, size = sum(file.rows for file in files), sum(file.size for file in files)
     return WriteResult(len(files), rows, size, removed, note=note)
 

@@ -46,7 +46,7 @@ class Committer(Protocol):
         """Return a context manager that re-raises errors of the catalog as lakescan errors."""
 
     def reporter(self) -> Callable[[CommitReport], None] | None:
-        """Return a function that takes commit reports; None if there are no reporters."""
+        """Return a function that takes commit reports; None without reporters."""
 
     def other_references(self, folder: str, storage: Storage, doing: str) -> Iterator[pa.Array]:
         """Yield the locations of files in a folder that other tables of the catalog may reference.
@@ -96,11 +96,13 @@ class TableCreator(Committer, Protocol):
         *,
         repeated: tuple[type[Exception], ...] = (),
     ) -> T | None:
-        """Make a change in the catalog, and look up its outcome if the answer is lost.
+        """Make a change in the catalog; return its result, None if the response was lost but the change was made.
 
-        `doing` describes the change for messages. `is_made` returns whether the change was made; None if it may still
-        be. `repeated` are errors that the catalog returns for a request that it received twice. Raises
-        `CommitStateUnknown`.
+        - `doing`: describes the change for messages.
+        - `is_made`: looks up whether the change was made; None if it may still be.
+        - `repeated`: errors that the catalog returns for a request that it received twice.
+
+        Raises the errors of `change`, and `CommitStateUnknown` if the outcome cannot be determined.
         """
 
     def register_metadata(self, location: str, content: bytes) -> None:

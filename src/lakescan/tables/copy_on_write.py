@@ -33,9 +33,10 @@ from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
 @dataclass(frozen=True)
 class ReplacedFiles:
-    """The files that an overwrite replaces.
+    """The files that an overwrite replaces (`table`).
 
-    `cut` is a plan of the files that match `where` only partly. Their other rows are kept, and read with `scan`.
+    `cut` is a plan of those that match `where` only partly, or None. Their other rows are written again, and read with
+    `scan`.
     """
 
     table: FileTable
@@ -45,7 +46,7 @@ class ReplacedFiles:
 
     @property
     def files_to_remove(self) -> list[RemovedFile]:
-        """The replaced files as `RemovedFile`s."""
+        """The replaced files as `RemovedFile`s, in the order of `table`."""
         return as_removed_files(self.table)
 
     def has_same_files(self, other: ReplacedFiles) -> bool:
@@ -53,7 +54,7 @@ class ReplacedFiles:
         return self.table.state() == other.table.state()
 
     def rewrite_kept_rows(self, target: Target, executor: PlanningExecutor | None) -> list[WrittenFile]:
-        """Write the rows of partly matching files that do not match the filter to new files."""
+        """Write the rows of partly matching files that do not match `where` to new files; return these files."""
         if self.cut is None or self.scan is None or self.where is None:
             return []
         context = self.scan.read_context(self.cut)
@@ -63,7 +64,10 @@ class ReplacedFiles:
     def write_changes(
         self, target: Target, changes: ChangeFiles, new: Sequence[WrittenFile], executor: PlanningExecutor | None
     ) -> Iterator[list[WrittenFile]]:
-        """Write the change files of the removed rows, then those of the rows in the `new` files; requires `cut`."""
+        """Write the change files of the removed rows, then those of the rows in the `new` files; yield each as a list.
+
+        Requires `cut`. `changes` are the settings of the table's change files.
+        """
         assert self.where is not None
         rows = target.scan.select_columns(target.writes.schema)
         parts = (rows.where(self.where), self.table, "delete"), (rows, changes.as_table(new), "insert")
@@ -92,7 +96,7 @@ def files_to_replace(
 
 
 def _find_matching_files(target: Target, where: Predicate) -> ReplacedFiles:
-    """Return the files that may have matching rows. Files with a residual may have other rows, too, and are cut."""
+    """Return the files that may have rows that match `where`, with `cut` for those that may have other rows, too."""
     scan = target.scan.where(where)
     plan = scan.plan()
     is_cut = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
@@ -114,7 +118,7 @@ def as_removed_files(table: FileTable) -> list[RemovedFile]:
 
 
 def _partition_keys(table: FileTable, names: Sequence[str]) -> list[Key]:
-    """Return the values of some partition fields for each file, in the form of `WrittenFile.key`."""
+    """Return for each file a tuple of the values of the partition fields `names`, in the form of `WrittenFile.key`."""
     if not names or not len(table):  # an empty file table has no partition fields
         return [()] * len(table)
     partition = table.files["partition"].combine_chunks()
@@ -135,7 +139,11 @@ _SHARED_ROWS = 1 << 18  # rows of a row group if threads share the work
 
 @dataclass(frozen=True)
 class _Rewrite:
-    """Write the rows of a task group, for `rewrite_rows`. Pickled for workers."""
+    """A worker task of `rewrite_rows`: writes the rows of a task group to data files.
+
+    `without` is a bound filter of rows to leave out, `change` the change type of all rows in change files, and
+    `equality` the equality deletes of the whole plan, if they are shared.
+    """
 
     writes: TableWrites
     context: ReadContext

@@ -31,7 +31,10 @@ _Table = TypeVar("_Table", bound=LocatedTable)
 
 @contextmanager
 def name_table_in_errors(name: str, location: str) -> Iterator[None]:
-    """Context manager: replace a table's location by its name in messages of errors. Locations of its files stay."""
+    """Context manager: replace a table's location by its name in messages of lakescan errors.
+
+    Locations of files in the table's folder stay. Nothing changes if the name is the location.
+    """
     try:
         yield
     except LakescanError as error:

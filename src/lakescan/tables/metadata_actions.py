@@ -40,7 +40,8 @@ class MetadataFiles(Protocol):
     ) -> StatisticsResult:
         """Estimate the numbers of distinct values of columns, and add the statistics file to the table's metadata.
 
-        Raises `NoSuchSnapshot`, `NoSuchColumn`, `UnsupportedFeature`, `CommitConflict`, `CommitStateUnknown`.
+        `columns` None stands for all columns of primitive types, and `version` None for the current snapshot. Raises
+        `NoSuchSnapshot`, `NoSuchColumn`, `UnsupportedFeature`, `CommitConflict`, `CommitStateUnknown`.
         """
 
     def compute_partition_statistics(self, version: int | None, executor: PlanningExecutor | None) -> StatisticsResult:
@@ -67,25 +68,35 @@ class SnapshotManager(Protocol):
     def create(
         self, kind: RefKind, name: str, at: SnapshotSelector, retention: RefRetention, if_there: IfRefExists
     ) -> RefResult:
-        """Create a branch or tag at a snapshot; `if_there` decides if it exists.
+        """Create a branch or tag at a snapshot; `if_there` decides what to do if it exists.
 
         Raises `InvalidOption` if the name is taken or the retention does not apply to tags, and `NoSuchSnapshot`.
         """
 
     def drop(self, kind: RefKind, name: str, *, if_exists: bool) -> RefResult:
-        """Drop a branch or tag; raises `NoSuchSnapshot` if it does not exist, `InvalidOption` for `main`."""
+        """Drop a branch or tag.
+
+        Raises `NoSuchSnapshot` if it does not exist, unless `if_exists`, and `InvalidOption` for `main`.
+        """
 
     def fast_forward(self, branch: str, to: str) -> RefResult:
-        """Move a branch to a descendant of its newest snapshot: that of another branch or a tag."""
+        """Move a branch to the snapshot of `to`, another branch or a tag.
+
+        Raises `NoSuchSnapshot` if `to` does not exist, and `UnsupportedFeature` if its snapshot is not a descendant of
+        the branch's newest one.
+        """
 
     def rollback(self, version: int | None, before: datetime | None) -> RefResult:
-        """Make an ancestor the current snapshot: by its id, or the newest one committed before a time."""
+        """Make an ancestor of the current snapshot the current one: by its id, or the newest before a time.
+
+        Raises `NoSuchSnapshot`, and `UnsupportedFeature` for a snapshot that is not an ancestor.
+        """
 
     def set_current(self, at: SnapshotSelector) -> RefResult:
-        """Make any snapshot of the table the current one."""
+        """Make any snapshot of the table the current one; raises `NoSuchSnapshot`."""
 
     def cherry_pick(self, version: int) -> RefResult:
-        """Apply the changes of a snapshot to the current one."""
+        """Apply the changes of the snapshot with the id `version` to the current one, as a new snapshot."""
 
     def publish(self, wap_id: str) -> RefResult:
-        """Apply the changes of the snapshot that was staged with a `wap-id`."""
+        """Apply the changes of the snapshot that was staged with this `wap-id`, as a new snapshot."""

@@ -27,7 +27,10 @@ def scan_as_html(spec: ScanSpec) -> str:
 
 
 def changes_as_html(spec: ScanSpec, identity: Sequence[str]) -> str:
-    """Return HTML with the table of changes, the identity columns that pair them into updates, and their columns."""
+    """Return HTML with the table whose changes are read, and the columns of the changes.
+
+    `identity` are the columns that pair a delete and an insert into an update.
+    """
     facts = {"format": spec.table.name, "table": spec.location}
     if identity:
         facts["identity"] = name_list(identity)
@@ -35,14 +38,20 @@ def changes_as_html(spec: ScanSpec, identity: Sequence[str]) -> str:
 
 
 def stream_as_html(spec: ScanSpec, state: str, offset: Mapping[str, object]) -> str:
-    """Return HTML with the table, filter, state, offset and columns of a stream. The table is not read."""
+    """Return HTML with the table, filter, state, offset and columns of a stream, without reading the table.
+
+    `offset` maps parts of the offset, such as version and index, to their values.
+    """
     at = name_list([f"{name}: {value}" for name, value in offset.items() if name != "table"])
     facts = {"format": spec.table.name, "table": spec.location, "where": str(spec.predicate), "state": state}
     return section("Stream", facts_table(facts | {"offset": at}), _columns(spec))
 
 
 def catalog_as_html(name: str, namespaces: Callable[[], list[str]], tables: Callable[[str], list[str]]) -> str:
-    """Return HTML with a catalog's first namespaces and their tables. Each namespace is one request."""
+    """Return HTML with a catalog's first namespaces and their tables; each namespace is one request.
+
+    Returns the message of a lakescan error as HTML instead of raising it.
+    """
     try:
         found = namespaces()
         rows = [(each, name_list(tables(each), _MOST_TABLES)) for each in found[:_MOST_NAMESPACES]]
@@ -64,7 +73,7 @@ def view_version_as_html(number: int, facts: Mapping[str, str], queries: Mapping
 
 
 def transaction_as_html(catalog: str, facts: Mapping[str, str], changed: Mapping[str, Sequence[str]]) -> str:
-    """Return HTML with a transaction's state, and its operations by table."""
+    """Return HTML with a transaction's state (`facts`), and its operations by table (`changed`)."""
     rows = [(name, name_list(operations)) for name, operations in changed.items()]
     changes = grid(("table", "changes"), rows) if rows else ""
     return section(f"Transaction of catalog {catalog}", facts_table(facts), changes)

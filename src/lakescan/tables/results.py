@@ -22,7 +22,7 @@ class _Result:
 
 
 def _facts(result: _Result) -> dict[str, str]:
-    """Return the attributes of a result that are not empty, as text."""
+    """Return the attributes of a result as text, by name; without those that are None, False or empty."""
     members = {each.name: getattr(result, each.name) for each in fields(result)}  # type: ignore[arg-type]
     told = {name: value for name, value in members.items() if value not in (None, "", ()) and value is not False}
     return {name.replace("_", " "): _value_text(name, value) for name, value in told.items()}

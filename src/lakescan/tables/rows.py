@@ -42,10 +42,16 @@ class Rows(Protocol):
         """Whether the rows can be written twice; a stream can be read only once."""
 
     def write(self, writes: TableWrites, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
-        """Write all rows to data files; raises `SchemaMismatch` if a row does not match `where`."""
+        """Write all rows to data files; raises `SchemaMismatch` if a row does not match `where`.
+
+        `write_id` becomes part of the file names.
+        """
 
     def write_newest(self, writes: TableWrites, keys: TableWrites, write_id: str) -> UpsertFiles:
-        """Write the last row of each key to data files, and all keys to equality delete files."""
+        """Write the last row of each key to data files, and all keys to equality delete files.
+
+        `writes` are the settings for the data files, and `keys` those for the equality delete files.
+        """
 
 
 class ArrowRows:
@@ -60,11 +66,11 @@ class ArrowRows:
         self.can_repeat: bool = isinstance(batches, list)
 
     def write(self, writes: TableWrites, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
-        """Write all rows in this process, as one task."""
+        """Write all rows to data files in this process, as one task; see `Rows.write`."""
         return check_and_write(writes, self._batches, write_id, where)
 
     def write_newest(self, writes: TableWrites, keys: TableWrites, write_id: str) -> UpsertFiles:
-        """Write the last row of each key in this process, as one task."""
+        """Write the last row of each key in this process, as one task; see `Rows.write_newest`."""
         return write_newest(writes, keys, self._batches, write_id)
 
 
@@ -98,7 +104,10 @@ def arrow_rows(data: Any) -> ArrowRows:
 
 
 def library_of(data: Any) -> str:
-    """Return the library that defines the type of `data` or one of its base classes; empty for unknown libraries."""
+    """Return the library that defines the type of `data` or one of its base classes; empty for others.
+
+    It is `pyspark`, `pandas`, `polars` or `duckdb`.
+    """
     modules = {each.__module__.split(".")[0].lstrip("_") for each in type(data).__mro__}
     return next((name for name in ("pyspark", "pandas", "polars", "duckdb") if name in modules), "")
 

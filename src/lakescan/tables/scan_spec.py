@@ -63,9 +63,10 @@ class PlanCache:
         return PlanCache, ()
 
     def find_or_make(self, spec: ScanSpec, make: Callable[[ScanSpec], ScanPlan]) -> ScanPlan:
-        """Return a plan of a spec, made by `make` unless there is one.
+        """Return a plan of a spec: one that was made before if it can be used, else the result of `make`.
 
-        A plan may have more statistics and deletes than the spec asks for, and any packing into task groups.
+        A plan that was made before may have more statistics and deletes than the spec asks for, and any packing into
+        task groups.
         """
         if spec.prunes_deletes:
             whole = self.find_or_make(replace(spec, prunes_deletes=False), make)
@@ -94,6 +95,9 @@ class ScanSpec:
       catalog.
     - `name`: the table's name in its catalog.
     - `engine`: name and version of the engine that runs the scan, for reports; None for lakescan.
+    - `executor`: reads metadata; None for this process.
+    - `stats_of`: the columns whose statistics the plan has, in addition to those of the filter.
+    - `ignores_residuals`: read all rows of the planned files, since the filter only selects files.
     - `keeps_deleted`: deleted rows are read, even without the column `_deleted`; see `reads_deleted_rows`.
     - `pruning`: files without a row that matches this are not read, but rows are not filtered by it.
     - `prunes_deletes`: the plan may omit deletes of rows that do not match the filter; see `prune_deletes`.
@@ -151,12 +155,15 @@ class ScanSpec:
         return replace(self, predicate=self.predicate & as_predicate(condition))
 
     def where_files(self, condition: str | Predicate, *, of_partitions: bool) -> ScanSpec:
-        """Return the spec restricted to the data files that match a condition; raises `InvalidFilter`."""
+        """Return the spec restricted to the data files that match a condition on their metadata, such as `file_path`.
+
+        With `of_partitions`, the condition is on the table's partition fields. Raises `InvalidFilter`.
+        """
         found = FileFilter(as_predicate(condition), of_partitions)
         return replace(self, file_filters=(*self.file_filters, found))
 
     def with_condition(self, condition: Predicate) -> ScanSpec:
-        """Return the spec with this filter instead of its current one."""
+        """Return the spec with the filter `condition` instead of its current one, including that of its options."""
         return replace(self, predicate=condition, options=self.options.exclude(("where", "filter")))
 
     def select(self, *columns: str) -> ScanSpec:
@@ -168,7 +175,10 @@ class ScanSpec:
         return self.select(*(dotted_path([name]) for name in schema.names))
 
     def narrow_columns(self, names: Iterable[str]) -> ScanSpec:
-        """Return the spec with only these of its output columns. Other names mean columns of the table."""
+        """Return the spec with only these of its output columns, and the same rows.
+
+        Names that are not among the output columns are columns of the table.
+        """
         return replace(self.select(*self.selection.texts(names)), keeps_deleted=self.reads_deleted_rows)
 
     def as_of(
@@ -202,7 +212,10 @@ class ScanSpec:
         return replace(self, row_limit=rows, options=self.options.exclude(("limit",)))
 
     def drop_limit(self, *columns: str) -> ScanSpec:
-        """Return the spec without a limit and with these output columns (none by default), and the same filter."""
+        """Return the spec without a limit and with these output columns (none by default), and the same filter.
+
+        Whether deleted rows are read stays the same.
+        """
         options = self.options.exclude(("limit", "columns"))
         return replace(self, columns=columns, row_limit=None, options=options, keeps_deleted=self.reads_deleted_rows)
 
@@ -221,7 +234,7 @@ class ScanSpec:
         return replace(self, is_silent=True)
 
     def select_increment(self, table: TableFormat, state: Snapshot) -> ScanSpec:
-        """Return the spec for the files of an increment: of some commits."""
+        """Return the spec for the files of an increment, which are those of some commits, with the snapshot `state`."""
         return replace(self, table=table, state=state)
 
     # Derived from the snapshot
@@ -255,7 +268,7 @@ class ScanSpec:
 
     @cached_property
     def selectable(self) -> Schema:
-        """The table's columns followed by its metadata columns."""
+        """The columns that can be selected: the table's columns, then its metadata columns."""
         return self.snapshot.schema.append_fields(self.snapshot.metadata_columns)
 
     @property
@@ -264,7 +277,7 @@ class ScanSpec:
 
     @cached_property
     def filter(self) -> Predicate:
-        """The filter, bound to the table's schema."""
+        """The filter, bound to the table's columns and metadata columns; raises `InvalidFilter` and `NoSuchColumn`."""
         return self._bind(self.condition)
 
     def _bind(self, predicate: Predicate) -> Predicate:
@@ -272,7 +285,7 @@ class ScanSpec:
 
     @cached_property
     def _pruning_filter(self) -> Predicate:
-        """The bound filter combined with `pruning`, by which files are pruned."""
+        """The bound filter that prunes files: the scan's filter AND `pruning`."""
         return conjunction([self.filter, self._bind(self.pruning)])
 
     @property
@@ -283,7 +296,7 @@ class ScanSpec:
 
     @property
     def condition(self) -> Predicate:
-        """The unbound filter of calls and options."""
+        """The unbound filter: the conditions of `where` and of the options `where` and `filter`, combined by AND."""
         given = (self.options.where, self.options.filter)
         return conjunction([self.predicate, *(as_predicate(text) for text in given if text is not None)])
 
@@ -346,7 +359,10 @@ class ScanSpec:
                 self.report(total_report(reports, perf_counter() - started))
 
     def plan_of(self, plan: ScanPlan, mask: pa.Array, *, parallelism: int | None = None) -> ScanPlan:
-        """Return a plan of only those files of `plan` (a plan of this spec) that `mask` selects."""
+        """Return a plan of only those files of `plan` that `mask` selects.
+
+        `plan` must be a plan of this spec, or of one with other output columns.
+        """
         if pc.all(mask).as_py() and not self.ignores_residuals:
             return plan
         return self.plan_table(plan.table.filter(mask), parallelism=parallelism)
@@ -368,15 +384,18 @@ class ScanSpec:
         return replace(self, prunes_deletes=not (self.ignores_residuals or self.reads_deleted_rows))
 
     def pack_few_groups(self) -> ScanSpec:
-        """Return the spec for a plan with few task groups, since Python tasks on Spark are expensive."""
+        """Return the spec for a plan with few task groups (`weighs_opening`): Python tasks on Spark are expensive."""
         return replace(self, weighs_opening=True)
 
     def file_table(self) -> FileTable:
-        """Return the files that may match, with all deletes that the format found, even if they do not apply."""
+        """Return the files that may have matching rows, with all deletes that the format found.
+
+        These include deletes that apply to none of the files.
+        """
         return concat_candidates(list(self._candidates(ScanMetrics()))).table
 
     def _candidates(self, metrics: ScanMetrics) -> Iterator[Candidates]:
-        """Yield the files that may match, as the format plans them."""
+        """Yield the files that may have matching rows, as the format plans them; `metrics` counts its reads."""
         request = FileRequest(
             predicate=self._pruning_filter,
             metrics=metrics,
@@ -394,7 +413,7 @@ class ScanSpec:
         return map(self._prune, self.table.plan_files(self.snapshot, request))
 
     def _prune(self, candidates: Candidates) -> Candidates:
-        """Prune candidates by their metadata columns in the filter, and by the conditions on files."""
+        """Prune candidate files by metadata columns in the filter, such as `_file`, and by the conditions on files."""
         found = prune_by_facts(candidates, self._pruning_filter, self.snapshot.metadata_columns)
         for each in self.file_filters:
             found = each.select(found, self._partition_fields, case_sensitive=self._case_sensitive)
@@ -482,7 +501,10 @@ class ScanSpec:
 
     @property
     def _report_metadata(self) -> dict[str, str]:
-        """The engine, and the options of the scan without conditions, locations and secrets."""
+        """The metadata of scan reports: the engine's and lakescan's versions, and the scan's options.
+
+        Conditions, locations and secrets are left out.
+        """
         engine = self.engine or ("lakescan", own_version())
         named = {"engine-name": engine[0], "engine-version": engine[1], "lakescan-version": own_version()}
         hidden = {*self.options.names_of_groups(Group.OPENING), "where", "filter"}

@@ -30,20 +30,29 @@ def as_version(version: Any) -> int | str:
 
 
 def as_end_of_changes(state: Any) -> int | str | datetime | None:
-    """Return an end of `Table.changes`: a version, snapshot id or tag, or a time in UTC; raises `InvalidOption`."""
+    """Return a start or end of `Table.changes`: a version, snapshot id or tag, or a time in UTC; None stays None.
+
+    Raises `InvalidOption` for other values.
+    """
     if state is None:
         return None
     return as_moment(state) if isinstance(state, date) else as_version(state)
 
 
 def check_one_state(source: str, options: ReadOptions) -> None:
-    """Raise `InvalidOption` if options select a snapshot or changes although `source` already does."""
+    """Raise `InvalidOption` if options select a snapshot or changes although `source` already does.
+
+    `source` describes the other selection, for the message.
+    """
     if both := (*options.states, *options.names_of_groups(Group.RANGE), *options.changes):
         raise InvalidOption(f"{source} and option {both[0]!r} both select what to read: give only one")
 
 
 def check_no_range(source: str, given: Mapping[str, object]) -> None:
-    """Raise `InvalidOption` if options select a snapshot, version or range although `source` already does."""
+    """Raise `InvalidOption` if the options `given` select a snapshot, version or range although `source` already does.
+
+    `source` is for the message. `readChangeFeed` and `readChangeData` are allowed.
+    """
     options = ReadOptions.parse(given)
     for name in (*options.states, *options.names_of_groups(Group.RANGE), *options.changes):
         if name not in ("readChangeFeed", "readChangeData"):
@@ -71,7 +80,7 @@ def selector_from(options: ReadOptions) -> SnapshotSelector | None:
 
 
 def _state_selector(options: ReadOptions) -> SnapshotSelector:
-    """Return the selector of options that contain one option for a snapshot or version."""
+    """Return the selector of options among which exactly one selects a snapshot or version."""
     timestamp = None
     if options.timestamp_as_of is not None:
         timestamp = as_moment(options.timestamp_as_of, options.time_zone)
@@ -127,7 +136,7 @@ def _change_range(options: ReadOptions) -> ChangeRange:
 def as_text(options: ReadOptions, selector: SnapshotSelector) -> dict[str, str]:
     """Return options as text, with the time travel options for `selector` instead of their own.
 
-    Options that a scan writes separately (path, filter, ...) are left out.
+    The conditions (`where`, `filter`) are left out, since a scan writes them separately.
     """
     selecting = options.names_of_groups(Group.STATE, Group.RANGE, Group.FEED)
     texts = {name: _text(value) for name, value in options.exclude((*selecting, "where", "filter")).values().items()}

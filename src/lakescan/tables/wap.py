@@ -15,8 +15,8 @@ _PROPERTY = "write.wap.enabled"
 def is_audited(scan: ScanSpec, *, is_stream: bool = False) -> bool:
     """Return whether the session's `spark.wap.branch` applies to a scan.
 
-    That is so if the table has `write.wap.enabled`, and the scan does not select a snapshot or changes itself. With
-    `is_stream`, the branch is the one that the stream follows.
+    That is so if the Iceberg table has `write.wap.enabled`, and the scan does not select a snapshot or changes itself.
+    With `is_stream`, the branch is the one that the stream follows.
     """
     if scan.selector is not None or scan.state is not None or "refs" not in scan.table.metadata_tables:
         return False

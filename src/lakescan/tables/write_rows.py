@@ -26,7 +26,7 @@ _LOG = logging.getLogger("lakescan")
 
 
 def fill_columns(definition: TableDefinition, rows: Rows, format: Format) -> TableDefinition:
-    """Return the definition, with the columns of the rows if it has none."""
+    """Return the definition; if it has no columns, with those of the rows in the format's types."""
     if definition.columns:
         return definition
     return replace(definition, columns=assign_ids(format.columns(rows.schema, definition.properties)))
@@ -53,9 +53,9 @@ def create_in_folder(
 def create_with_rows(new: NewTable, rows: Rows, where: Predicate | None = None) -> WriteResult:
     """Write the rows, and create or replace the table with them in one commit.
 
-    If anything fails, the table is not created and its files are removed, unless the outcome of the commit is unknown.
-    Raises `SchemaMismatch` for rows that do not fit the columns or do not match `where`, and the errors of
-    `NewTable.commit`.
+    If anything fails, the table stays as it was, and the files of a new table are removed, unless the outcome of the
+    commit is unknown. Raises `SchemaMismatch` for rows that do not fit the columns or do not match `where`, and the
+    errors of `NewTable.commit`.
     """
     check_fit(new.writes, rows.schema)
     write_id = new_write_id()
@@ -69,7 +69,10 @@ def create_with_rows(new: NewTable, rows: Rows, where: Predicate | None = None) 
 
 
 def commit_new_table(new: NewTable, files: Sequence[WrittenFile]) -> WriteResult:
-    """Commit the table with these files, which are removed if the table definitely was not created."""
+    """Commit a new or replaced table with these files, which are removed if the commit definitely failed.
+
+    Raises the errors of `NewTable.commit`.
+    """
     try:
         new.commit(files)
     except CommitStateUnknown:
@@ -81,7 +84,10 @@ def commit_new_table(new: NewTable, files: Sequence[WrittenFile]) -> WriteResult
 
 
 def remove_task_files(new: NewTable, write_id: str) -> None:
-    """Remove the files that some tasks of a write had already written when another task failed."""
+    """Remove the files that some tasks of a write had already written when another task failed.
+
+    `write_id` is part of their names. If they cannot be listed, only a warning is logged.
+    """
     writes = new.writes
     try:
         locations = writes.storage.find(writes.data_folder, write_id)
@@ -125,7 +131,8 @@ def overwrite_rows(
 ) -> WriteResult:
     """Replace rows in one commit: all rows, those that match `where`, or whole partitions; see `WriteOptions`.
 
-    `reads_target`: the new rows were computed from the target, so concurrent changes of it are conflicts.
+    Without `where`, the option `replaceWhere` applies. Does nothing if the transaction of the options was already
+    committed. `reads_target`: the new rows were computed from the target, so concurrent changes of it are conflicts.
     """
     if target.has_committed():
         return WriteResult(0, 0, 0)

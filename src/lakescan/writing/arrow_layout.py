@@ -23,7 +23,11 @@ _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def canonical_layout(array: pa.Array) -> pa.Array:
-    """Convert an array to the canonical layout; raises `ArrowCapacityError` if it overflows 32-bit offsets."""
+    """Convert an array of any type to the canonical layout of this module.
+
+    Float16 becomes float32. Raises `ArrowCapacityError` if it overflows 32-bit offsets, and `ArrowInvalid` for decimals
+    with too many digits.
+    """
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return _plain_storage(array)
@@ -51,14 +55,17 @@ def canonical_layout(array: pa.Array) -> pa.Array:
 
 
 def with_children(array: pa.Array, kind: pa.DataType, children: list[pa.Array]) -> pa.Array:
-    """Replace the elements of a list, or the keys and values of a map, in the canonical layout, keeping the offsets."""
+    """Return a copy of a list or map with other elements and the type `kind`; offsets and nulls stay.
+
+    `array` is in the canonical layout. `children` are the elements of a list, or the keys and values of a map.
+    """
     return pa.Array.from_buffers(
         kind, len(array), array.buffers()[:2], array.null_count, array.offset, _elements(kind, children)
     )
 
 
 def drop_validity(array: pa.Array) -> pa.Array:
-    """Drop the array's validity bitmap, so that each null becomes an arbitrary value (empty for variable-length types).
+    """Return the array without its validity bitmap: each null becomes an arbitrary value (empty for strings and lists).
 
     Use it for required members beneath null structs: Arrow's Parquet writer rejects nulls there, too.
     """
@@ -76,7 +83,7 @@ def drop_validity(array: pa.Array) -> pa.Array:
 
 
 def _elements(kind: pa.DataType, children: list[pa.Array]) -> list[pa.Array]:
-    """Return the child arrays of a list or map. A map has one child array: a struct of keys and values."""
+    """Return the child arrays for a buffer-level list or map: the elements, or one struct array of keys and values."""
     if not kinds.is_map(kind):
         return children
     return [pa.StructArray.from_arrays(children, fields=[kind.key_field, kind.item_field])]
@@ -88,7 +95,10 @@ def _plain_storage(array: pa.ExtensionArray) -> pa.Array:
 
 
 def _narrow_offsets(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert large strings or binaries to 32-bit offsets. Arrow's cast would also count the bytes before a slice."""
+    """Convert a large string or binary array to `kind`, which has 32-bit offsets.
+
+    Arrow's cast would also count the bytes before a slice. Raises `ArrowCapacityError` for more than 2 GiB.
+    """
     _, offsets, data = array.buffers()
     if not len(array) or data is None:
         return array.cast(kind)
@@ -101,7 +111,10 @@ def _narrow_offsets(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _convert_views(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert string or binary views to 32-bit offsets. Arrow's cast does not check that their bytes fit."""
+    """Convert a string or binary view array to `kind`, which has 32-bit offsets.
+
+    Raises `ArrowCapacityError` for more than 2 GiB, which Arrow's cast does not check.
+    """
     if len(array):
         views = np.frombuffer(array.buffers()[1], np.int32, count=4 * len(array), offset=16 * array.offset)
         sizes = views[::4].astype(np.int64)  # a view begins with the length
@@ -112,14 +125,14 @@ def _convert_views(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _valid(array: pa.Array) -> pa.Buffer | None:
-    """Return the validity bitmap, moved to bit 0; None if nothing is null."""
+    """Return a copy of the array's validity bitmap that begins at bit 0; None if nothing is null."""
     return pa.array(array.is_valid()).buffers()[1] if array.null_count else None
 
 
 def _decimals(array: pa.Array) -> pa.Array:
-    """Convert decimals to `decimal128` with 0 <= scale <= precision.
+    """Convert decimals of any width to `decimal128` with 0 <= scale <= precision.
 
-    Raises `ArrowInvalid` for a value with more digits than the precision.
+    Raises `ArrowInvalid` for a value with more digits than its type allows, which Arrow does not check.
     """
     kind = array.type
     precision, scale = decimal_digits(kind)
@@ -156,7 +169,11 @@ def _map(array: Any) -> pa.Array:
 def _gather_elements(
     array: pa.Array, starts: np.ndarray, lengths: np.ndarray, children: list[pa.Array]
 ) -> tuple[np.ndarray, list[pa.Array]]:
-    """Return new offsets, and the elements of the non-null lists without gaps between them."""
+    """Return 64-bit offsets from 0, and the elements of the non-null lists without gaps, in the canonical layout.
+
+    `starts` and `lengths` locate each list of `array` in `children`: its elements, or its keys and its values. Raises
+    `ArrowCapacityError` for more elements than 32-bit offsets can count.
+    """
     starts, lengths = starts.astype(np.int64), lengths.astype(np.int64)
     if array.null_count:
         lengths = np.where(array.is_null().to_numpy(zero_copy_only=False), 0, lengths)

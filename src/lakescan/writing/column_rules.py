@@ -32,7 +32,7 @@ MARKS = "identity marks"  # key in the details of a written file: by identity co
 class ColumnRules:
     """The rules of a table's columns. Pickled for workers.
 
-    - `constraints`: conditions by name. A row for which a condition is false or null violates it.
+    - `constraints`: conditions by name. A row violates a condition that is false or null.
     - `generated`: by column, the expression that computes its values.
     - `defaults`: by column, the value for rows without the column. Nulls in the rows are not replaced.
     - `identities`: by column, how its ids are assigned.
@@ -67,16 +67,16 @@ class ColumnRules:
         return Schema(tuple(fields), schema.id)
 
     def missing_identities(self, schema: Schema, rows: pa.Schema) -> list[str]:
-        """Return the names of the identity columns that rows lack."""
+        """Return the names of the identity columns that rows with the Arrow schema `rows` lack, and writers fill."""
         given = self.input_columns(schema, rows).names
         return [name for name in self.identities if name not in given]
 
 
 class RowCompleter:
-    """Completes and checks the rows of one task.
+    """Completes and checks the rows that one task of a write appends.
 
-    `more` are further conditions, keyed by the end of the message about rows that violate them ("N rows ..."). `task`
-    is the task's number within the write; None for a write of one task.
+    `rules` are those of the table. `more` are further conditions, keyed by the end of the message about rows that
+    violate them ("N rows ..."). `task` is the task's number within the write; None for a write of one task.
     """
 
     def __init__(self, rules: ColumnRules, schema: Schema, more: Mapping[str, RowCondition], task: int | None) -> None:
@@ -86,7 +86,10 @@ class RowCompleter:
 
     @property
     def marks(self) -> dict[str, int]:
-        """By identity column, the last id that this task assigned, in the direction of the column's step."""
+        """The last id that this task assigned, by identity column: the greatest, or the least for a negative step.
+
+        Columns without new ids are left out.
+        """
         return {name: each.mark for name, each in self._ids.items() if each.mark is not None}
 
     def complete(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -125,7 +128,10 @@ class RowCompleter:
         )
 
     def _fit_texts(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows with the strings of all columns, including generated ones, fitted to their lengths."""
+        """Return the rows with the strings in all columns of `lengths` padded to CHAR(n) or shortened.
+
+        Raises `SchemaMismatch` for strings that are too long.
+        """
         for name, lengths in self._rules.lengths.items():
             place = rows.schema.get_field_index(name)
             values = lengths.apply(rows.column(place), name, pads=True)
@@ -133,7 +139,11 @@ class RowCompleter:
         return rows
 
     def _generate(self, columns: dict[str, pa.Array], count: int) -> None:
-        """Add the generated columns. If rows already have such a column, check its values against the expression."""
+        """Add the generated columns to `columns`, arrays of `count` rows by column name.
+
+        If the rows have such a column, check it instead: raises `SchemaMismatch` for values that differ from its
+        expression.
+        """
         fields = {each.name: each for each in self._schema.fields}
         arrays = [columns.get(name, pa.nulls(count, each.type.arrow())) for name, each in fields.items()]
         base = pa.RecordBatch.from_arrays(arrays, names=list(fields))
@@ -176,9 +186,9 @@ def _null_safe_equal(left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def example_of(rows: pa.RecordBatch, mask: pa.Array, schema: Schema, fields: tuple[int, ...]) -> str:
-    """Describe the first row in the mask by its values of the given fields: `id = 1, name = 'x'`.
+    """Describe the first true row of `mask` by its values of some fields: `id = 1, name = 'x'`.
 
-    `fields` are field ids of the schema.
+    `fields` are the ids of these fields in `schema`. Returns empty text without fields.
     """
     first = rows.filter(mask).slice(0, 1)
     column = column_getter(first, schema)
@@ -197,9 +207,10 @@ class TextLength:
     is_padded: bool
 
     def apply(self, texts: pa.Array, path: str, *, pads: bool) -> pa.Array:
-        """Fit strings to the length; without `pads`, do not pad short ones.
+        """Shorten strings to the length by removing trailing spaces, and pad CHAR values with spaces if `pads`.
 
-        Raises `SchemaMismatch`, with an example, for strings that are too long. `path` names the column in the message.
+        Raises `SchemaMismatch`, with an example, for strings that are too long without trailing spaces. `path` names
+        the column in the message.
         """
         sizes = pc.utf8_length(texts)
         if pc.any(pc.greater(sizes, self.length)).as_py():
@@ -218,12 +229,16 @@ class TextLength:
 
 @dataclass(frozen=True)
 class NestedLengths:
-    """The lengths of the children of a struct (its members), a list (its element) or a map (key and value)."""
+    """The CHAR and VARCHAR lengths of strings inside a struct, list or map.
+
+    `children` has one entry per struct member, one for a list's element, or two for a map's key and value. None stands
+    for a child without such strings.
+    """
 
     children: tuple[TextLength | NestedLengths | None, ...]
 
     def apply(self, values: pa.Array, path: str, *, pads: bool) -> pa.Array:
-        """Fit the strings inside nested values; see `TextLength.apply`."""
+        """Shorten and pad the strings inside nested values; see `TextLength.apply`, also for the errors."""
         if pa.types.is_struct(values.type):
             members = [values.field(place) for place in range(values.type.num_fields)]
             fitted = [

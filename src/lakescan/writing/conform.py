@@ -26,17 +26,22 @@ _INSTEAD_OF_NANOS = (
 
 @dataclass(frozen=True)
 class Fit:
-    """Converts rows of one Arrow schema to a table schema."""
+    """Converts rows of one Arrow schema to a table schema.
+
+    - `schema`: the table schema.
+    - `places`: for each table column, the index of its column in the rows; None if the rows lack it.
+    """
 
     schema: Schema
     places: tuple[int | None, ...]  # for each table column, its index in the rows; None if absent
 
     @staticmethod
     def match_columns(schema: Schema, rows: pa.Schema) -> Fit:
-        """Match the rows' columns to the table's columns by name.
+        """Match the rows' columns to the table's columns by name, and check that their types can be converted.
 
         Names match case-insensitively, unless the table has names that differ only in case. Raises `SchemaMismatch`
-        with all mismatches and both schemas, and `UnsupportedFeature` for column types that cannot be written.
+        with all mismatches and both schemas, and `UnsupportedFeature` for table columns that cannot be written
+        (variant, geometry, geography, nulls inside other types, too many levels).
         """
         for column in t.walk(schema.fields):
             is_nested_null = column.type == t.UNKNOWN and column not in schema.fields
@@ -54,7 +59,11 @@ class Fit:
         return Fit(schema, places)
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Convert rows to the table's columns and types; raises `SchemaMismatch` for a value that does not fit."""
+        """Convert rows to the table's columns and types; columns that the rows lack get their write default or null.
+
+        Raises `SchemaMismatch` for a value that does not fit, and `ArrowCapacityError` for more data than 32-bit
+        offsets allow.
+        """
         columns = [
             _missing_values(field, rows.num_rows)
             if place is None
@@ -64,9 +73,9 @@ class Fit:
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow) if columns else rows.select([])
 
     def pieces(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the rows converted by `apply`, halving batches with more than 2 GiB of strings or 2^31 list elements.
+        """Yield the rows converted by `apply`, split into halves while one batch overflows 32-bit offsets.
 
-        Raises `SchemaMismatch` for a value that does not fit, or a single row that is too large.
+        Raises `SchemaMismatch` for a value that does not fit, or for a single row that is too large.
         """
         try:
             yield self.apply(rows)
@@ -94,7 +103,7 @@ def _check_depth(schema: Schema) -> None:
 
 
 def _levels(kind: t.Type) -> int:
-    """Return the number of nesting levels of a column in a Parquet schema."""
+    """Return the number of nesting levels of a column in a Parquet schema: a list or map has two, other types one."""
     own = 2 if isinstance(kind, t.ListOf | t.MapOf) else 1
     return own + max((_levels(each.type) for each in t.children(kind)), default=0)
 
@@ -104,7 +113,10 @@ _NEW_OF_KEY = " is not in the table, and keys of maps get no new members"
 
 
 def _advice(problems: Sequence[str]) -> str:
-    """Advise how to add new columns and members to the table, and how to fix other types."""
+    """Return the advice that ends a message: how to add new columns and members, and how to handle other types.
+
+    `problems` are the texts from `misfits`.
+    """
     advice = "New ones are added with merge-schema=true."
     if all(each.endswith(_NEW_OF_KEY) for each in problems):
         advice = "Leave them out of the rows, or write the rows to a new table."
@@ -121,11 +133,11 @@ def _plain(array: pa.Array, field: t.Field) -> pa.Array:
 
 
 def fit_array(array: pa.Array, field: t.Field, where: str = "", hidden: int = 0) -> pa.Array:
-    """Cast values in the canonical layout (`canonical_layout`) to a field's type.
+    """Cast values in the layout of `canonical_layout` to a field's type, and check nulls.
 
-    `where` is the prefix of the field's path in messages. `hidden` is the number of nulls inherited from enclosing
-    structs. Raises `SchemaMismatch` for any other null in a required field, and for a value that the type cannot
-    represent.
+    `where` is the prefix of the field's path in messages. `hidden` is the number of nulls that the values have only
+    because an enclosing struct is null. Raises `SchemaMismatch` for any other null in a required field, and for a value
+    that the type cannot represent.
     """
     path = f"{where}{field.name}"
     if field.required and array.null_count > hidden:
@@ -169,7 +181,10 @@ def _cast(array: pa.Array, kind: t.Type, path: str) -> pa.Array:
 
 
 def _check_exact(array: pa.Array, path: str) -> None:
-    """Raise `SchemaMismatch` for floats so large that they may be rounded integers."""
+    """Raise `SchemaMismatch` for floats from 2^53 (2^24 for 32-bit floats), which may be integers that were rounded.
+
+    `path` names the column in the message.
+    """
     limit = t.exact_integers(t.DOUBLE if array.type == pa.float64() else t.FLOAT)
     rounded = array.filter(pc.greater_equal(pc.abs(array), pa.scalar(limit, array.type)))
     if len(rounded):
@@ -181,14 +196,17 @@ def _check_exact(array: pa.Array, path: str) -> None:
 
 
 def _missing_values(field: t.Field, rows: int) -> pa.Array:
-    """Return the values of a column that the rows lack: its write default, or null."""
+    """Return `rows` values for a column or struct member that the rows lack: its write default, or null."""
     if field.write_default is None:
         return _nulls(field.type, rows)
     return pa.repeat(pa.scalar(field.write_default, field.type.arrow()), rows)
 
 
 def _nulls(kind: t.Type, rows: int) -> pa.Array:
-    """Return nulls. Required members of null structs get arbitrary values, as Parquet files need them."""
+    """Return `rows` nulls of a type.
+
+    Required members of null structs get arbitrary values, as Parquet files need them.
+    """
     if not isinstance(kind, t.Struct):
         return pa.nulls(rows, kind.arrow())
     members = [_nulls(inner.type, rows) for inner in kind.fields]
@@ -212,9 +230,10 @@ def _fit_struct(array: pa.StructArray, kind: t.Struct, path: str) -> pa.Array:
 
 
 def retype(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Change the names and field ids of an array's struct members and elements to those of `kind`.
+    """Return the array with struct members and elements named and numbered as in the Arrow type `kind`.
 
     Members match by position (Arrow's casts match them by name). The array is a result of `fit_array` or part of one.
+    UUIDs become their 16-byte storage.
     """
     if array.type == kind and not pa.types.is_nested(kind):
         return array
@@ -234,7 +253,7 @@ def _field(field: t.Field) -> pa.Field:
 
 
 def places_of(columns: tuple[t.Field, ...], given: tuple[t.Field, ...]) -> tuple[int | None, ...]:
-    """For each column or struct member, return the index in `given` of the field with its name, or None.
+    """For each column or struct member in `columns`, return the index in `given` of the field with its name, or None.
 
     Names match exactly, else case-insensitively. If names of `columns` differ only in case, only exact matches count.
     """
@@ -253,10 +272,11 @@ def places_of(columns: tuple[t.Field, ...], given: tuple[t.Field, ...]) -> tuple
 
 
 def misfits(theirs: t.Struct, ours: t.Struct, where: str = "", *, of_pandas: bool = False) -> Iterator[str]:
-    """Describe each mismatch between the rows' columns (`theirs`) and the table's columns (`ours`).
+    """Yield a text for each mismatch between the rows' columns (`theirs`) and the table's columns (`ours`).
 
-    `where` is the prefix of column paths. With `of_pandas`, doubles are accepted for integer columns, because pandas
-    stores nullable integers as doubles.
+    Mismatches are duplicate columns, missing required columns, columns that are not in the table, and types that cannot
+    be converted. `where` is the prefix of column paths. With `of_pandas`, floats are accepted for integer columns,
+    because pandas stores nullable integers as floats.
     """
     names = [field.name for field in theirs.fields]
     counts = Counter(names)
@@ -288,9 +308,9 @@ def _type_misfits(theirs: t.Type, ours: t.Type, path: str, of_pandas: bool) -> I
 
 
 def _widens(source: t.Type, target: t.Type) -> bool:
-    """Return whether values of a type can be written to another type.
+    """Return whether values of type `source` can be written to a column of type `target`.
 
-    True also if only some values fit: the cast checks each value.
+    True also if only some values fit, such as long to int: the cast checks each value.
     """
     if source in (target, t.UNKNOWN):
         return True

@@ -27,7 +27,7 @@ class LeafColumn:
     """A leaf column of a Parquet file.
 
     - `way`: the fields from the top-level column down to the leaf.
-    - `places`: their positions, each in its parent.
+    - `places`: the position of each of these fields in its parent (of the first one, among the columns).
     - `is_repeated`: whether a list or map encloses the leaf.
     """
 
@@ -43,7 +43,11 @@ class LeafColumn:
 
 @dataclass(frozen=True)
 class NanStatistics:
-    """Statistics of a floating-point leaf column with NaN: counts of NaNs and nulls, and bounds of the other values."""
+    """Statistics of a floating-point leaf column with NaN, computed from its values.
+
+    - `nans`, `nulls`: their numbers.
+    - `least`, `most`: bounds of the other values; None without other values.
+    """
 
     nans: int = 0
     nulls: int = 0
@@ -51,7 +55,7 @@ class NanStatistics:
     most: float | None = None
 
     def __add__(self, other: NanStatistics) -> NanStatistics:
-        """Combine the statistics of two sets of rows."""
+        """Return the statistics of the rows of both."""
         least = [each for each in (self.least, other.least) if each is not None]
         most = [each for each in (self.most, other.most) if each is not None]
         nans, nulls = self.nans + other.nans, self.nulls + other.nulls
@@ -64,8 +68,9 @@ class LeafStatistics:
 
     - `size`: compressed bytes.
     - `values`: the number of values, including nulls and NaNs.
-    - `nulls`, `nans`: their numbers, if known.
-    - `least`, `most`: bounds of the other values, if known.
+    - `nulls`, `nans`: their numbers; None if unknown.
+    - `least`, `most`: bounds of the values without nulls and NaNs, in Parquet's encoding; None if unknown or without
+      values.
     """
 
     leaf: LeafColumn
@@ -79,7 +84,7 @@ class LeafStatistics:
 
 @dataclass(frozen=True)
 class FileStatistics:
-    """Statistics of one file: its row count, the offsets of its row groups, and its leaf columns in order."""
+    """Statistics of one file: its row count, the byte offset of each row group, and its leaf columns in order."""
 
     rows: int
     split_offsets: Sequence[int]
@@ -89,9 +94,10 @@ class FileStatistics:
     def read_footer(
         metadata: pq.FileMetaData, leaves: Sequence[LeafColumn], counted: Mapping[int, NanStatistics]
     ) -> FileStatistics:
-        """Read statistics from a footer.
+        """Read statistics from a Parquet footer.
 
-        For leaf columns without statistics there, use `counted`, by the leaf's index.
+        `leaves` are all leaf columns of the file. `counted` has the statistics of those that have none in the footer,
+        because they have NaN, by index in `leaves`.
         """
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         columns = [
@@ -102,7 +108,7 @@ class FileStatistics:
 
 
 def leaves_of(fields: Sequence[t.Field]) -> list[LeafColumn]:
-    """Return the leaf columns of a Parquet file with these fields, in order."""
+    """Return the leaf columns of a Parquet file with these top-level columns, in order."""
     return [each for place, field in enumerate(fields) for each in _leaves((field,), (place,), is_repeated=False)]
 
 
@@ -116,9 +122,9 @@ def _leaves(way: tuple[t.Field, ...], places: tuple[int, ...], *, is_repeated: b
 
 
 def nan_columns(rows: pa.Table, leaves: Sequence[LeafColumn]) -> frozenset[int]:
-    """Return the indexes in `leaves` of the leaf columns with NaN.
+    """Return the indexes in `leaves` of the floating-point leaf columns that have NaN in these rows.
 
-    Repeated columns, which have no bounds, are left out.
+    Columns inside lists and maps, which have no bounds, are left out.
     """
     return frozenset(
         place
@@ -128,7 +134,7 @@ def nan_columns(rows: pa.Table, leaves: Sequence[LeafColumn]) -> frozenset[int]:
 
 
 def nan_statistics(rows: pa.Table, leaf: LeafColumn) -> NanStatistics:
-    """Compute the statistics of one floating-point leaf column of the rows."""
+    """Compute the statistics of one floating-point leaf column, outside of lists and maps, over all rows."""
     values = _values(rows, leaf)
     is_nan = pc.fill_null(pc.is_nan(values), False)
     bounds = pc.min_max(values.filter(pc.invert(is_nan))).as_py()
@@ -172,6 +178,9 @@ def _extreme(value: Extreme, kind: t.Type) -> Extreme:
 
 
 def _start(first: pq.ColumnChunkMetaData) -> int:
-    """Return the offset of a row group from its first column: its dictionary page if any, else its data page."""
+    """Return the byte offset where a row group begins, from the footer metadata of its first column.
+
+    That is the offset of the column's dictionary page if it has one, else of its first data page.
+    """
     offset: int = first.dictionary_page_offset if first.has_dictionary_page else first.data_page_offset
     return offset

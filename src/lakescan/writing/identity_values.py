@@ -33,7 +33,10 @@ class Identity:
 
 
 class IdentityValues:
-    """Assigns the ids of one task in order; `task` is the task's number, None for a write of one task."""
+    """Assigns the ids of an identity column for the rows of one task, in the order of the rows.
+
+    `task` is the task's number in the write, None for a write of one task. `mark` is the last assigned id, None before.
+    """
 
     def __init__(self, identity: Identity, task: int | None) -> None:
         self._identity = identity
@@ -55,9 +58,10 @@ class IdentityValues:
 
 
 def _numbers_of(task: int | None) -> tuple[int, int]:
-    """Return the first k of a task and the distance between its numbers; `task` is None for a write of one task.
+    """Return the first k of a task and the distance between its numbers k (see the module's description).
 
-    A code has as many trailing zeros as bits before its last 1. Those leading bits distinguish the tasks.
+    `task` is None for a write of one task. A code has as many trailing zeros as bits before its last 1. Those leading
+    bits distinguish the tasks.
     """
     if task is None:
         return 1, 1

@@ -27,7 +27,12 @@ _BOUNDED = (t.BOOLEAN, t.DATE, t.TIME, t.STRING, *t.INTEGRAL, *t.FLOATING)
 
 @dataclass(frozen=True)
 class FolderFiles:
-    """The files below a folder, and the values in the names of their subfolders (`day=2026-01-31`) by column name."""
+    """The data files below a folder, as of a Hive-partitioned table.
+
+    - `entries`: the files.
+    - `folders`: for each name in the names of subfolders (`day=2026-01-31`), the value of each file; empty without such
+      subfolders.
+    """
 
     folder: str
     entries: Sequence[FileEntry]
@@ -37,8 +42,9 @@ class FolderFiles:
     def list_folder(cls, folder: str, storage: Storage) -> Self:
         """List the files below a folder, or a single file. Hidden files are skipped, as Spark skips them.
 
-        Raises `InvalidOption` if there are no files, or if the files are in subfolders with different names. Raises
-        `UnsupportedFeature` for the folder of a Delta or Iceberg table, where some files may be removed from the table.
+        `folder` is the location without a trailing slash. Raises `InvalidOption` without any file, or if files are in
+        subfolders with different column names. Raises `UnsupportedFeature` for the folder of a Delta or Iceberg table,
+        because some of its files may be removed from the table.
         """
         entries = storage.files_at(folder)
         below = [each.location[len(folder) :].strip("/").split("/") for each in entries]
@@ -60,7 +66,7 @@ class FolderFiles:
         return cls(folder, [one for one, _ in seen], {name: [each[name] for each in named] for name in names})
 
     def select_files(self, locations: Sequence[str], storage: Storage) -> Self:
-        """Keep only the files at these locations, matching equivalent spellings of a location.
+        """Keep only the files at these locations; equivalent URIs of a file, such as s3:// and s3a://, match.
 
         Raises `InvalidOption` if a location is not among the files.
         """
@@ -76,7 +82,7 @@ class FolderFiles:
 
 
 def check_parquet(entries: Sequence[FileEntry]) -> None:
-    """Raise `UnsupportedFeature` for files whose names end in `.orc` or `.avro`."""
+    """Raise `UnsupportedFeature` if the name of a file ends in `.orc` or `.avro`; contents are not read."""
     names = pc.utf8_lower(pa.array([each.location for each in entries], pa.string()))
     for ending, kind in ((".orc", "ORC"), (".avro", "Avro")):
         at = pc.index(pc.ends_with(names, ending), True).as_py()
@@ -97,10 +103,11 @@ def footer_bound(
     created_by: str | None,
     calendar: LegacyCalendar | None = None,
 ) -> Extreme | None:
-    """Return a column's bound over all row groups, or None if it is unknown.
+    """Return a leaf column's lower or upper bound over all row groups of a file, or None if it is unknown.
 
-    The bound is unknown if a row group that has values (see `empty`) has no bound, or if the calendar makes its bound
-    unreliable.
+    It is in the encoding of `FileStatistics`: integers for times and unscaled decimals, bytes for strings. It is
+    unknown for other types, if a row group that has values (see `empty`) has no bound, if bounds cannot be read, or if
+    the calendar makes them unreliable.
 
     Args:
         chunks: The footer's metadata of the column, by row group.
@@ -109,8 +116,8 @@ def footer_bound(
         source: The Arrow type of the column in the file.
         column: The column of the table; its type determines the type of the bound.
         empty: By row group, whether it has only nulls.
-        created_by: The writer that the footer names.
-        calendar: The calendar of a file whose dates may be in the hybrid calendar.
+        created_by: The writer that the footer names, because some writers stored wrong bounds; None if it names none.
+        calendar: The calendar of a file whose dates may be in the hybrid calendar; None for other files.
     """
     if column.type not in _BOUNDED and not isinstance(column.type, t.Decimal | t.Timestamp):
         return None
@@ -131,7 +138,7 @@ def footer_bound(
 
 
 def _values(folders: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the names and values of folders in Hive's layout, `name=value`."""
+    """Yield the name and value of each folder name of the form `name=value`, URL-decoded; others are skipped."""
     for each in folders:
         name, separator, value = each.partition("=")
         if separator:

@@ -49,7 +49,11 @@ def encryption_arguments(key: NewKey | None) -> dict[str, Any]:
 
 
 class ParquetPartitionWriter:
-    """Writes the files of one partition, buffering rows until they fill a row group."""
+    """Writes the files of one partition, buffering rows until they fill a row group.
+
+    `key` has the partition values. `schema` is the Arrow schema of the files, and `leaves` are their leaf columns.
+    `new_name` returns the name of the next file. `group_rows` is the maximum number of rows of a row group.
+    """
 
     def __init__(
         self,
@@ -87,7 +91,7 @@ class ParquetPartitionWriter:
             self.flush()
 
     def _room(self) -> int:
-        """Return how many more rows the open file may take."""
+        """Return how many more rows fit into the open file besides the buffered rows, by `max_rows` of the write."""
         most = self._writes.max_rows
         return _NO_LIMIT if most is None else most - self._written - self._rows
 
@@ -97,7 +101,10 @@ class ParquetPartitionWriter:
         self.kept_bytes += rows.nbytes
 
     def flush(self) -> None:
-        """Write the buffered rows as a row group; finish the file if it has reached its target size."""
+        """Write the buffered rows, sorted by the table's order, as row groups; finish the file at its target size.
+
+        If NaN now occurs in a column, and the open file's footer already has statistics for it, finish that file first.
+        """
         if not self._rows:
             return
         table = pa.Table.from_batches(self._kept, self._schema)
@@ -116,9 +123,9 @@ class ParquetPartitionWriter:
             self._end()
 
     def _rows_of_groups(self) -> int:
-        """Return how many of the buffered rows make a row group.
+        """Return how many rows a row group has, so that it is at most about the target size in bytes.
 
-        A batch may hold several times the bytes of a row group.
+        The buffered rows, which may have several times that size, are then written as several row groups.
         """
         if self._group_bytes is None or self.kept_bytes <= self._group_bytes:
             return self._group_rows
@@ -131,15 +138,16 @@ class ParquetPartitionWriter:
         return self.done
 
     def abandon(self) -> None:
-        """Close the open file unfinished, ignoring errors; the caller removes it."""
+        """Close the open file, which is then invalid, ignoring errors. The caller deletes it, by `locations`."""
         if self._sink is not None:
             with suppress(OSError):
                 self._sink.close()
 
     def _open_file(self, first: pa.Table, nans: Collection[int]) -> tuple[pq.ParquetWriter, pa.NativeFile]:
-        """Return the open file, creating one for its `first` rows if needed.
+        """Return the writer and the stream of the open file; create a file if none is open.
 
-        A new file gets no footer statistics for the leaf columns `nans`.
+        `first` are the rows to be written, and `nans` the indexes of the leaf columns with NaN in them. A new file has
+        no footer statistics for these columns.
         """
         if self._writer is None or self._sink is None:
             self._location = self._writes.new_location(self._key, self._new_name())
@@ -160,7 +168,7 @@ class ParquetPartitionWriter:
         return self._writer, self._sink
 
     def _columns_without(self, leaves: Collection[int]) -> list[str]:
-        """Return the paths of all leaf columns except those at these indexes."""
+        """Return the paths, in the file, of all leaf columns except those at the indexes `leaves`."""
         left_out = {leaf_path(self._schema, self._leaves[n].places) for n in leaves}
         paths = (path for field in self._schema for path in leaf_paths(field.name, field.type))
         return [path for path in paths if path not in left_out]
@@ -192,6 +200,8 @@ _DISTINCT = 0.97  # distinct fraction of the sample; implies about 260,000 value
 def dictionary_columns(rows: pa.Table) -> bool | list[str]:
     """Return the paths of the leaf columns to dictionary-encode, or True for all.
 
+    Columns whose values hardly ever repeat, by a sample of the rows, are left out. With few rows, all are encoded.
+
     Args:
         rows: The first rows of the file. The same rows always give the same result.
 
@@ -218,7 +228,7 @@ def _hardly_repeats(column: pa.ChunkedArray, sample: pa.Array) -> bool:
 
 
 def _is_wide(kind: pa.DataType) -> bool:
-    """Return whether a type has values of more than two bytes; narrower types have few distinct values."""
+    """Return whether a type's values can have more than two bytes. Narrower values repeat, so a dictionary pays off."""
     return kind not in (pa.null(), pa.bool_(), pa.int8(), pa.int16())
 
 
@@ -239,7 +249,10 @@ def leaf_paths(path: str, kind: pa.DataType) -> Iterator[str]:
 
 
 def leaf_path(schema: pa.Schema, places: Sequence[int]) -> str:
-    """Return the path of a leaf column inside structs, given the positions of the fields from the top level down."""
+    """Return the dotted path of a leaf column inside structs.
+
+    `places` are the positions of the fields from the top-level column down to the leaf, each in its parent.
+    """
     field = schema.field(places[0])
     names = [field.name]
     for place in places[1:]:
@@ -255,22 +268,25 @@ _TOGETHER_BYTES = 32 * 2**20
 
 
 def new_write_id() -> str:
-    """Return a random prefix for the file names of one write."""
+    """Return 16 random hexadecimal digits, the prefix of the file names of one write."""
     return uuid.uuid4().hex[:16]
 
 
 def remove_written(writes: TableWrites, write_id: str) -> Sequence[str]:
-    """Delete all files of a write, whichever task wrote them, and return those that could not be deleted."""
+    """Delete all files of a write, whichever task wrote them, and return the locations that could not be deleted.
+
+    The files are found by listing the data folder for names with `write_id`.
+    """
     return writes.storage.remove(writes.storage.find(writes.data_folder, write_id))
 
 
 def write_rows(
     writes: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str, group_rows: int = GROUP_ROWS
 ) -> list[WrittenFile]:
-    """Write rows of any partitions in any order; the name of each file contains `write_id`.
+    """Write rows of any partitions in any order to new data files; the name of each file contains `write_id`.
 
     `group_rows` is the maximum number of rows of a row group, which are buffered until it is written. Raises
-    `SchemaMismatch` if the rows do not fit the table. All written files are removed if the write fails.
+    `SchemaMismatch` if the rows do not fit the table. All written files are deleted if the write fails.
     """
     writer = PartitionedWriter(writes, write_id, group_rows)
     try:
@@ -283,7 +299,11 @@ def write_rows(
 
 
 class PartitionedWriter:
-    """Writes batches of rows of any partitions; `close` or `undo` ends it."""
+    """Writes batches of rows of any partitions to data files; `close` or `undo` ends it.
+
+    `write_id` is part of the file names. `group_rows` is the maximum number of rows of a row group. Raises
+    `UnsupportedFeature` for a table without columns in data files, such as one with only partition columns (Delta).
+    """
 
     def __init__(self, writes: TableWrites, write_id: str, group_rows: int = GROUP_ROWS) -> None:
         self._writes, self._group_rows = writes, group_rows
@@ -313,7 +333,7 @@ class PartitionedWriter:
                 self._write_fitted(rows)
 
     def _collect(self, rows: pa.RecordBatch) -> None:
-        """Buffer rows until there are enough to split by partition: Spark's batches have at most 10,000 rows."""
+        """Buffer rows, and split them by partition when there are enough: Spark's batches have at most 10,000 rows."""
         self._unsplit.append(rows)
         self._unsplit_rows += rows.num_rows
         self._unsplit_bytes += rows.nbytes
@@ -343,7 +363,7 @@ class PartitionedWriter:
         return self._done
 
     def undo(self) -> None:
-        """Delete all files that were written, including unfinished ones."""
+        """Delete all files of this writer, including unfinished ones. Files that cannot be deleted are ignored."""
         for writer in self._open.values():
             with contextlib.suppress(OSError, pa.ArrowException):
                 writer.abandon()
@@ -351,7 +371,7 @@ class PartitionedWriter:
         self._writes.storage.remove([*self._locations, *(file.location for file in self._done)])
 
     def _rename_columns(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows with the column names and field ids of data files."""
+        """Return the rows with the column names and field ids of data files, which are the table's physical names."""
         arrays = [retype(column, field.type) for column, field in zip(rows.columns, self._schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 

@@ -20,9 +20,10 @@ from lakescan.writing.table_writes import Key, TableWrites
 
 
 def physical_values(values: pa.Array) -> pa.Array:
-    """Convert dates to days since 1970, times and timestamps to integers, extension types to their storage.
+    """Convert dates to days and timestamps to units since 1970, times to integers, extension types to their storage.
 
-    Python's own date and time types are not used: their years are limited to 1 to 9999, and they have no nanoseconds.
+    Other values do not change. Python's own date and time types are not used: their years are limited to 1 to 9999, and
+    they have no nanoseconds.
     """
     if isinstance(values, pa.ExtensionArray):
         return values.storage
@@ -32,7 +33,7 @@ def physical_values(values: pa.Array) -> pa.Array:
 
 
 def exact_key(key: Key) -> Key:
-    """Convert a key so that keys of different partitions differ: -0.0 differs from 0.0, and NaN equals NaN.
+    """Convert partition values so that they can be compared as dictionary keys: -0.0 differs from 0.0, NaN equals NaN.
 
     Both formats distinguish partitions in this way (Iceberg's Java library by `Double.compare`, Delta by the string).
     """
@@ -40,7 +41,10 @@ def exact_key(key: Key) -> Key:
 
 
 def split_by_partition(keys: Iterable[pa.Array], rows: pa.RecordBatch) -> Iterator[tuple[Key, pa.RecordBatch]]:
-    """Split rows by partition, and yield each partition's key and rows."""
+    """Split rows by partition, and yield each partition's key (a tuple of its values) and rows, in their order.
+
+    `keys` are the partition values of the rows, one array per partition field; without any, all rows have the key `()`.
+    """
     values = [physical_values(key) for key in keys]
     if not values or not rows.num_rows:
         if rows.num_rows:
@@ -55,13 +59,13 @@ def split_by_partition(keys: Iterable[pa.Array], rows: pa.RecordBatch) -> Iterat
 
 
 def _value(scalar: pa.Scalar) -> Any:
-    """Return a partition value as a Python object. NaN is always the same object, so that it is one dictionary key."""
+    """Return a partition value as a Python object. Every NaN is the same object, because NaN does not equal itself."""
     value = scalar.as_py()
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
 def partition_codes(writes: TableWrites, columns: Mapping[str, pa.Array]) -> pa.Array:
-    """Hash each row's partition values to 64 bits.
+    """Return 64-bit hashes of the rows' partition values. Spark distributes rows to write tasks by them.
 
     `columns` are the source columns of the partition fields by name; missing ones are null. A collision of two
     partitions only makes a larger task. Nulls in required columns are accepted, because rows that a statement only

@@ -38,7 +38,7 @@ class PuffinWriter:
     def add(self, path: str, positions: BitMap64) -> tuple[int, int]:
         """Write the deletion vector of the data file `path`, and return its offset and length in bytes.
 
-        Raises `LimitExceeded` for a vector that readers would reject.
+        `positions` are the deleted rows, counted from 0. Raises `LimitExceeded` for a vector that readers would reject.
         """
         blob, offset = encode_framed(positions), self.size
         self._write(blob)
@@ -56,7 +56,11 @@ class PuffinWriter:
         return offset, len(blob)
 
     def add_blob(self, data: bytes, described: Mapping[str, Any]) -> None:
-        """Write a blob, compressed with zstd; `described` are the other fields of its metadata in the footer."""
+        """Write a blob, compressed with zstd.
+
+        `described` are the fields of its metadata in the footer except offset, length and codec: `type`, `fields`,
+        `snapshot-id`, `sequence-number`, `properties`.
+        """
         packed, offset = pa.compress(data, codec="zstd", asbytes=True), self.size
         self._write(packed)
         place = {"offset": offset, "length": len(packed), "compression-codec": "zstd"}

@@ -21,8 +21,9 @@ class SortKey:
     """One key that rows are sorted by.
 
     - `column`: the name of the top-level column.
-    - `members`: positions that lead from the column to a member of nested structs.
-    - `transform`: applied to the values, if given.
+    - `members`: the positions of nested struct members, from the column down to the value; empty for the column itself.
+    - `transform`: a function that computes the key from the values; None for the values themselves.
+    - `nulls_first`: whether nulls come first, in either direction.
     """
 
     column: str
@@ -37,7 +38,7 @@ class SortKey:
         return values if self.transform is None else self.transform(values)
 
     def ranks(self, rows: pa.Table | pa.RecordBatch) -> np.ndarray:
-        """Return the rank of each row's key among the rows; see `ranks_of`."""
+        """Return the dense rank of each row by this key, from its order; see `ranks_of`."""
         return ranks_of(self.values(rows), descending=self.descending, nulls_first=self.nulls_first)
 
     def places(self, rows: pa.Table | pa.RecordBatch) -> np.ndarray:
@@ -51,9 +52,10 @@ class SortKey:
 
 
 def ranks_of(values: pa.Array, *, descending: bool = False, nulls_first: bool = True) -> np.ndarray:
-    """Return the dense rank of each value: equal values have the same rank.
+    """Return the dense rank of each value: equal values have the same rank, and ranks have no gaps.
 
-    NaN is the greatest value, and -0.0 is less than 0.0, as in Iceberg.
+    NaN is the greatest value, and -0.0 is less than 0.0, as in Iceberg. With `descending`, the greatest value has the
+    least rank. Nulls have the least rank if `nulls_first`, else the greatest, in either direction.
     """
     if pa.types.is_floating(values.type):
         values = _as_integers(values)
@@ -65,7 +67,7 @@ def ranks_of(values: pa.Array, *, descending: bool = False, nulls_first: bool = 
 
 
 def _as_integers(values: pa.Array) -> pa.Array:
-    """Return integers in the same order as the floating-point values, with NaN as the greatest."""
+    """Return 64-bit integers in the same order as floating-point values, with NaN as the greatest; nulls stay."""
     is_null = values.is_null().to_numpy(zero_copy_only=False)
     floats = pc.fill_null(values.cast(pa.float64()), 0).to_numpy(zero_copy_only=False)
     bits = floats.view(np.int64)
@@ -75,7 +77,10 @@ def _as_integers(values: pa.Array) -> pa.Array:
 
 
 def value_at(rows: pa.RecordBatch | pa.Table, place: int, members: Sequence[int]) -> pa.Array:
-    """Return a column by its index, or a nested member of it by the indexes of members."""
+    """Return the column at index `place`, or a nested struct member of it, as one array.
+
+    `members` are the indexes of members from the column down to the value. Extension arrays become their storage.
+    """
     column = rows.column(place)
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -89,7 +94,7 @@ def value_at(rows: pa.RecordBatch | pa.Table, place: int, members: Sequence[int]
 
 
 def sort_order(keys: Sequence[SortKey], rows: pa.Table | pa.RecordBatch) -> np.ndarray:
-    """Return the row indexes in the order of the keys; rows with equal keys keep their order."""
+    """Return the row indexes in the order of the keys, the first key first; rows with equal keys keep their order."""
     if len(keys) == 1:  # takes half of the time of ranks
         return keys[0].places(rows)
     result: np.ndarray = np.lexsort([key.ranks(rows) for key in reversed(keys)])
@@ -97,7 +102,7 @@ def sort_order(keys: Sequence[SortKey], rows: pa.Table | pa.RecordBatch) -> np.n
 
 
 def sort_key(term: SortTerm, schema: Schema, transform: Callable[[pa.Array], pa.Array] | None = None) -> SortKey:
-    """Return the sort key of a term, with an optional transform of its values.
+    """Return the sort key for a sort term of the table; `transform` computes the key from the values, if given.
 
     Raises `NoSuchColumn`, or `InvalidOption` for a column whose type has no order.
     """
@@ -120,5 +125,5 @@ def _has_order(kind: t.Type) -> bool:
 
 
 def plain_terms(names: Sequence[str]) -> list[SortTerm]:
-    """Return ascending sort terms for columns given by name."""
+    """Return sort terms in ascending order, nulls first, for columns given by name."""
     return [SortTerm(Term(name)) for name in names]

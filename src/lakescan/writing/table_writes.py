@@ -27,9 +27,9 @@ Key = tuple[Any, ...]  # partition values, one per partition field; times as num
 class WrittenFile:
     """A written data file.
 
-    - `key`: its partition values.
-    - `rows`, `size`: its rows and bytes.
-    - `details`: further metadata that the format commits.
+    - `key`: its partition values; empty for an unpartitioned table.
+    - `rows`, `size`: its number of rows, and its size in bytes.
+    - `details`: further metadata for the commit, in the table format's own form (`TableWrites.describe`).
     """
 
     location: str
@@ -40,27 +40,27 @@ class WrittenFile:
 
 
 class CommonWriteOptions:
-    """The write options that have the same meaning in every format."""
+    """Mixin for `TableWrites`: the write options that have the same meaning in every format, and defaults."""
 
     options: WriteOptions
 
     @property
     def note(self) -> str:
-        """A remark about the written files for the result of a write; empty by default."""
+        """A remark about the written files that the result of a write shows; empty unless a format overrides it."""
         return ""
 
     def new_key(self) -> NewKey | None:
-        """Return the encryption key for a new file; None if files are not encrypted."""
+        """Return None: files are not encrypted. Overridden by formats with encryption."""
         return None
 
     @property
     def max_rows(self) -> int | None:
-        """The option `maxRecordsPerFile`: the maximum number of rows per file, or None."""
+        """The option `maxRecordsPerFile`: the maximum number of rows per file; None for no limit."""
         return self.options.max_records_per_file
 
     @property
     def row_group_limits(self) -> tuple[int, int | None]:
-        """The maximum number of rows of a row group, and its target size in bytes of memory (None for no target)."""
+        """The maximum number of rows of a row group (2^20), and its target size in bytes of memory (no target)."""
         return 1 << 20, None
 
     @property
@@ -70,7 +70,10 @@ class CommonWriteOptions:
 
 
 class TableWrites(Protocol):
-    """A table to write to. Each format implements this interface; instances are sent to workers."""
+    """A table to write to, with the options of one write.
+
+    Each format implements this interface. Pickled for workers.
+    """
 
     @property
     def options(self) -> WriteOptions:
@@ -78,7 +81,7 @@ class TableWrites(Protocol):
 
     @property
     def schema(self) -> Schema:
-        """The table schema."""
+        """The schema of the rows to write: the table schema, and extra columns such as row ids in `lineage_writes`."""
 
     @property
     def storage(self) -> Storage:
@@ -86,11 +89,11 @@ class TableWrites(Protocol):
 
     @property
     def note(self) -> str:
-        """A remark about the written files for the result of a write; empty if there is none."""
+        """A remark about the written files that the result of a write shows; empty text for no remark."""
 
     @property
     def target_size(self) -> int:
-        """The target size of a file in bytes. A file that reaches it is finished."""
+        """The target size of a file in bytes. A file is finished after the row group that reaches it."""
 
     @property
     def rules(self) -> ColumnRules:
@@ -98,19 +101,23 @@ class TableWrites(Protocol):
 
     @property
     def max_rows(self) -> int | None:
-        """The maximum number of rows per file, or None."""
+        """The maximum number of rows per file; None for no limit."""
 
     @property
     def is_fanned_out(self) -> bool:
-        """Whether many partitions have open files at once. If not, rows should arrive sorted by partition."""
+        """Whether files of many partitions are open at the same time.
+
+        If not, the file of a partition is finished at the first row of another one, so rows should arrive sorted by
+        partition.
+        """
 
     @property
     def is_clustered(self) -> bool:
-        """Whether Spark shuffles a data frame by partition before it is written."""
+        """Whether Spark shuffles a data frame by partition before it is written, so that there are fewer files."""
 
     @property
     def partition_sources(self) -> Sequence[str]:
-        """The source columns of the partition fields."""
+        """The names of the source columns of the partition fields."""
 
     @property
     def row_group_limits(self) -> tuple[int, int | None]:
@@ -121,26 +128,36 @@ class TableWrites(Protocol):
         """Arguments for `pyarrow.parquet.ParquetWriter`."""
 
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
-        """Convert the rows' Arrow schema to table columns with types that the format supports."""
+        """Return table columns for rows with this Arrow schema, with the nearest types that the format supports.
+
+        They are used to create a table, or to add columns to it.
+        """
 
     @property
     def fills_members(self) -> bool:
-        """Whether rows may lack members of structs in statements with schema evolution."""
+        """Whether, in statements with schema evolution, rows may lack members of the table's structs.
+
+        Such members keep their values or become null.
+        """
 
     def widens(self, old: t.Type, new: t.Type) -> bool:
         """Return whether a write with schema evolution may change a column's type from `old` to the wider `new`."""
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
-        """Return the columns stored in files: position in the table schema, and field with its physical name."""
+        """Return the columns that data files store: the position in `schema`, and the Arrow field in files.
+
+        The field has the column's physical name. Other columns, such as Delta's partition columns, are left out.
+        """
 
     @property
     def own_order(self) -> tuple[SortTerm, ...]:
-        """The table's sort order; empty if it has none."""
+        """The table's sort order as sort terms; empty if it has none."""
 
     def sort_keys(self, terms: Sequence[SortTerm]) -> tuple[SortKey, ...]:
-        """Return the sort keys of terms, for rows with the table's columns.
+        """Return the sort keys of sort terms, for rows with the table's columns.
 
-        Raises `NoSuchColumn`, or `InvalidOption` or `UnsupportedFeature` for a term by which rows cannot be sorted.
+        Raises `NoSuchColumn` for an unknown column, and `InvalidOption` or `UnsupportedFeature` for a term without an
+        order.
         """
 
     def keep_row_order(self, terms: Sequence[SortTerm]) -> TableWrites:
@@ -151,14 +168,20 @@ class TableWrites(Protocol):
         """
 
     def sort_rows(self, rows: pa.Table) -> pa.Table:
-        """Sort rows by the table's sort order, unless it has none or the rows are already sorted."""
+        """Return rows sorted by the table's sort order.
+
+        They are returned unchanged if the table has no sort order, or after `keep_row_order`.
+        """
 
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
-        """Return the partition values of conformed rows, one array per partition field."""
+        """Return the partition values of conformed rows (rows with the columns and types of `schema`).
+
+        There is one array per partition field.
+        """
 
     @property
     def spec_id(self) -> int:
-        """The partition spec id of new files."""
+        """The id of the partition spec that new files have (Iceberg); 0 for Delta."""
 
     @property
     def partition_names(self) -> Sequence[str]:
@@ -168,28 +191,32 @@ class TableWrites(Protocol):
         """Create the encryption key for a new file, in the process that writes it; None if files are not encrypted."""
 
     def new_location(self, key: Key, name: str) -> str:
-        """Return the location of a new file in a partition."""
+        """Return the location of a new file with the name `name` in the partition with the values `key`."""
 
     @property
     def data_folder(self) -> str:
-        """The folder that contains all new files."""
+        """The folder whose subfolders and files include all new files."""
 
     @property
     def lineage_writes(self) -> TableWrites:
-        """These writes for rows rewritten from other files, preserving row lineage if the table tracks it."""
+        """These writes, for rows that are rewritten from other files.
+
+        If the table tracks rows (Iceberg's row lineage, Delta's row tracking), the rows have their ids in extra columns
+        of `schema`, and files store them. Otherwise the same object.
+        """
 
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
-        """Return the metadata to commit for a file in addition to its location, partition and size."""
+        """Return the `WrittenFile.details` of a file, such as column statistics, in the table format's own form."""
 
 
 @dataclass(frozen=True)
 class WrittenDeletes:
     """Written but uncommitted deletes of one data file. Pickled by workers.
 
-    - `path`: the data file's path, as in file tables.
+    - `path`: the data file's path, as in `FileTable`.
     - `rows`: the number of its rows that these deletes remove in addition to earlier deletes.
     - `location`: the file with the deletes, which several data files may share.
-    - `details`: further metadata that the format commits.
+    - `details`: further metadata for the commit, in the table format's own form.
     """
 
     path: str

@@ -20,13 +20,17 @@ _TOGETHER = 1 << 16  # rows per written batch
 
 @dataclass
 class UpsertFiles:
-    """Data files of new rows, and equality delete files with the keys of replaced rows. Pickled by workers."""
+    """The files of an upsert. Pickled by workers.
+
+    - `files`: the data files with the new rows.
+    - `deletes`: the equality delete files with the keys of the new rows and of rows to delete.
+    """
 
     files: list[WrittenFile] = field(default_factory=list)
     deletes: list[WrittenFile] = field(default_factory=list)
 
     def add(self, other: UpsertFiles) -> None:
-        """Add the files of another task."""
+        """Append the files of another task to these lists."""
         self.files += other.files
         self.deletes += other.deletes
 
@@ -37,9 +41,11 @@ class UpsertFiles:
 
 
 class UpsertWriter:
-    """Writes batches of upserted rows, with each key at most once over all tasks; `close` or `undo` ends it.
+    """Writes upserted rows to data files, and their keys to equality delete files; `close` or `undo` ends it.
 
-    `rows` writes the data files, `keys` the delete files. `deletes` names a boolean column that marks rows to delete.
+    Each key may occur only once over all tasks. `rows` writes the data files, and `keys` the delete files: its schema
+    has the key columns. `deletes` names a boolean column of the batches that is true for rows to delete. Only the keys
+    of these rows are written.
     """
 
     def __init__(self, rows: TableWrites, keys: TableWrites, write_id: str, deletes: str | None = None) -> None:
@@ -70,10 +76,10 @@ class UpsertWriter:
 def write_newest(
     rows: TableWrites, keys: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str, task: int | None = None
 ) -> UpsertFiles:
-    """Write the last row of each key, and the keys, as one task; see `UpsertWriter`.
+    """Write the last row of each key to data files, and all keys to equality delete files; see `UpsertWriter`.
 
     All rows are held in memory. `task` is the number of the task, None for a write of one task. Raises `SchemaMismatch`
-    for rows that do not fit the table.
+    for rows that do not fit the table. Written files are deleted if the write fails.
     """
     fitted = list(_conform_rows(rows, batches, task))
     if not fitted:
@@ -90,7 +96,10 @@ def write_newest(
 
 
 def _conform_rows(rows: TableWrites, batches: Iterable[pa.RecordBatch], task: int | None) -> Iterator[pa.RecordBatch]:
-    """Yield rows with all columns and types of the table, so that keys are compared as the table stores them."""
+    """Yield the rows with all columns and types of the table, checked and completed by the table's column rules.
+
+    Keys are then compared as the table stores them. Raises `SchemaMismatch`.
+    """
     if rows.rules:
         yield from RowCompleter(rows.rules, rows.schema, {}, task).complete(batches)
         return
@@ -100,7 +109,7 @@ def _conform_rows(rows: TableWrites, batches: Iterable[pa.RecordBatch], task: in
 
 
 def last_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Array:
-    """Return the sorted indexes of the rows that are the last ones with their key."""
+    """Return, in ascending order, the index of the last row of each distinct key; `keys` are the key columns."""
     columns = [_plain(rows[name]) for name in keys]
     names = [f"k{n}" for n in range(len(columns))]
     numbered = pa.table([*columns, pa.array(np.arange(rows.num_rows))], names=[*names, "row"])
@@ -113,10 +122,11 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def merge_upserts(parts: Sequence[UpsertFiles], rows: TableWrites, keys: TableWrites, write_id: str) -> UpsertFiles:
-    """Merge the files of several tasks, each of which wrote every key at most once.
+    """Merge the files of several tasks. Each task wrote every key at most once.
 
-    If tasks have keys in common, the row of the last task wins. Then all rows are rewritten, and the files of the tasks
-    are removed. Raises `UnsupportedFeature` in that case if the files are encrypted.
+    If no key occurs in two tasks, return all files. Otherwise the row of the last task in `parts` wins: all rows are
+    read and written again under `write_id`, and the files of the tasks are deleted. In that case, raises
+    `UnsupportedFeature` if the files are encrypted.
     """
     whole = UpsertFiles()
     for part in parts:
@@ -135,13 +145,13 @@ def merge_upserts(parts: Sequence[UpsertFiles], rows: TableWrites, keys: TableWr
 
 
 def _repeats(files: Sequence[WrittenFile], keys: TableWrites) -> bool:
-    """Return whether a key occurs twice in key files."""
+    """Return whether a key occurs twice in equality delete files, which are read for it."""
     whole = pa.concat_tables([_read(keys, file) for file in files])
     return len(last_rows(whole, whole.column_names)) < whole.num_rows
 
 
 def _read(writes: TableWrites, file: WrittenFile) -> pa.Table:
-    """Read a written file, with the column names of the table."""
+    """Read a written Parquet file into a table with the column names of the schema of `writes`."""
     import pyarrow.parquet as pq
 
     with writes.storage.open(file.location) as handle:

@@ -20,7 +20,10 @@ _COMMENT = "comment"
 
 
 class UnityCatalog:
-    """A catalog on a Unity Catalog server: the one named by the property `warehouse`, by default by `name`."""
+    """A catalog on a Unity Catalog server: the one named by the property `warehouse`, by default by `name`.
+
+    Names are tuples: (schema,) for a namespace, (schema, table) for a table.
+    """
 
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
         self.name = name
@@ -32,7 +35,10 @@ class UnityCatalog:
         return f"UnityCatalog({self.name!r}, {self.client.uri!r})"
 
     def find(self, identifier: Identifier) -> UnityTable:
-        """Return a table; raises pyiceberg's `NoSuchTableError`, or `UnsupportedFeature` if it is not a Delta table."""
+        """Look up a Delta table; raises pyiceberg's `NoSuchTableError`, or `UnsupportedFeature` for another format.
+
+        Also raises the errors of `table_names`, `StorageError`, and `CorruptMetadata`.
+        """
         names = self.table_names(identifier.within)
         path = f"/delta/v1{quoted_path('catalogs', names[0], 'schemas', names[1], 'tables', names[2])}"
         try:
@@ -46,7 +52,7 @@ class UnityCatalog:
         return self.table_of(identifier, answer)
 
     def table_of(self, identifier: Identifier, answer: UnityResponse) -> UnityTable:
-        """Create a table from the server's description of it; raises `CorruptMetadata`."""
+        """Create a table from the server's description of it; raises `CorruptMetadata` without an id or location."""
         known = answer.node("metadata")
         uuid, location, properties = known.text("table-uuid"), known.text("location"), known.node("properties")
         if not uuid or not location:
@@ -57,7 +63,10 @@ class UnityCatalog:
         return ManagedUnityTable(*at).keep_answer(answer) if is_managed else UnityTable(*at)
 
     def _find_legacy(self, identifier: Identifier, names: tuple[str, str, str]) -> UnityTable:
-        """Look up a table by the older API, if the server or the table does not support the API of Delta tables."""
+        """Look up a table by the older API, if the server or the table does not support the API of Delta tables.
+
+        Raises the errors of `find`, and `UnsupportedFeature` for a table with catalog-managed commits.
+        """
         found = self._run_request(
             identifier, lambda: self.client.get(_full_name_path("tables", *names)), self._no_table(identifier)
         )
@@ -84,7 +93,7 @@ class UnityCatalog:
         )
 
     def load_table(self, name: Name) -> NoReturn:
-        """Raise `UnsupportedFeature`: a Unity Catalog has no Iceberg tables here."""
+        """Raise `UnsupportedFeature`: lakescan opens only Delta tables of a Unity Catalog; see `find`."""
         raise self._no_iceberg(f"the table {dotted_name(name)} as an Iceberg table")
 
     def create_table(self, name: Name, **arguments: Any) -> NoReturn:
@@ -100,7 +109,7 @@ class UnityCatalog:
         self.create_table(name)
 
     def list_namespaces(self, under: Name = ()) -> list[Name]:
-        """Return the names of the schemas; none below a schema."""
+        """Return the names of all schemas, or an empty list below a schema (`under`)."""
         if under:
             return []
         query = {"catalog_name": self.remote_name}
@@ -109,7 +118,7 @@ class UnityCatalog:
         return [(each.required_text("name"),) for each in found]
 
     def namespace_exists(self, namespace: Name) -> bool:
-        """Return whether the schema exists."""
+        """Return whether the schema exists. False for a name of several levels."""
         if len(namespace) != 1:
             return False
         try:
@@ -121,13 +130,16 @@ class UnityCatalog:
         return True
 
     def load_namespace_properties(self, namespace: Name) -> dict[str, str]:
-        """Return the properties of a schema, including its comment."""
+        """Return the properties of a schema, including its comment; raises pyiceberg's `NoSuchNamespaceError`."""
         found = self._run_schema_request(namespace, lambda: self.client.get(self._schema_path(namespace)))
         comment = found.text(_COMMENT)
         return {**found.texts("properties"), **({} if comment is None else {_COMMENT: comment})}
 
     def create_namespace(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
-        """Create a schema; raises pyiceberg's `NamespaceAlreadyExistsError`."""
+        """Create a schema; raises pyiceberg's `NamespaceAlreadyExistsError`.
+
+        The properties `comment` and `location` become the schema's comment and storage root.
+        """
         from pyiceberg.exceptions import NamespaceAlreadyExistsError
 
         given = dict(properties or {})
@@ -147,14 +159,14 @@ class UnityCatalog:
             raise self._failure(Identifier(self.name, namespace, ""), error) from error
 
     def update_namespace_properties(self, namespace: Name, removals: set[str], updates: Mapping[str, str]) -> None:
-        """Set and remove properties of a schema."""
+        """Set and remove properties of a schema, including its comment; raises pyiceberg's `NoSuchNamespaceError`."""
         there = {**self.load_namespace_properties(namespace), **updates}
         kept = {name: value for name, value in there.items() if name not in removals}
         body = {_COMMENT: kept.pop(_COMMENT, ""), "properties": kept}
         self._run_schema_request(namespace, lambda: self.client.send("PATCH", self._schema_path(namespace), body))
 
     def drop_namespace(self, namespace: Name) -> None:
-        """Drop a schema; raises pyiceberg's `NamespaceNotEmptyError`."""
+        """Drop a schema; raises pyiceberg's `NamespaceNotEmptyError` and `NoSuchNamespaceError`."""
         from pyiceberg.exceptions import NamespaceNotEmptyError
 
         if self.list_tables(namespace):
@@ -162,7 +174,7 @@ class UnityCatalog:
         self._run_schema_request(namespace, lambda: self.client.send("DELETE", self._schema_path(namespace)))
 
     def list_tables(self, namespace: Name) -> list[Name]:
-        """Return the names of a schema's tables of any format."""
+        """Return the names of a schema's tables of any format; raises pyiceberg's `NoSuchNamespaceError`."""
         query = {"catalog_name": self.remote_name, "schema_name": self._schema(namespace)}
         found = self._run_schema_request(namespace, lambda: list(self.client.pages("/tables", "tables", query)))
         if not found and not self.namespace_exists(namespace):
@@ -176,7 +188,10 @@ class UnityCatalog:
         self._run_request(identifier, lambda: self.client.send("DELETE", path), self._no_table(identifier))
 
     def rename_table(self, name: Name, new: Name) -> None:
-        """Rename a table within its schema; raises pyiceberg's `NoSuchTableError`."""
+        """Rename a table within its schema; raises pyiceberg's `NoSuchTableError`, and `TableExists`.
+
+        Raises `UnsupportedFeature` for a new name in another schema.
+        """
         if name[:-1] != new[:-1]:
             raise UnsupportedFeature(
                 f"renaming {dotted_name(name)} to another schema", "The catalog does not support it."
@@ -188,7 +203,10 @@ class UnityCatalog:
         self._run_request(identifier, lambda: self.client.send("POST", path, body), self._no_table(identifier))
 
     def table_names(self, name: Name) -> tuple[str, str, str]:
-        """Return the names of the catalog, schema and table on the server; raises `NoSuchTable`, `InvalidOption`."""
+        """Return the names of the catalog, schema and table on the server.
+
+        Raises `NoSuchTable` unless the name is (schema, table), and `InvalidOption` for names with `.` or `/`.
+        """
         if len(name) != 2:
             raise NoSuchTable(f"{dotted_name((self.name, *name))}: write catalog.schema.table")
         if any("." in part or "/" in part for part in name):
@@ -207,7 +225,11 @@ class UnityCatalog:
         return self._run_request(Identifier(self.name, namespace, ""), ask, self._no_namespace(namespace))
 
     def _run_request(self, where: Identifier, ask: Callable[[], _T], missing: Exception | None = None) -> _T:
-        """Return the result of `ask`; raise `missing` if the requested object does not exist."""
+        """Return the result of `ask`; raise `missing` if the requested object does not exist.
+
+        Raises `TableExists` if the object exists already, and `StorageError` for other refusals; `where` names it in
+        messages.
+        """
         try:
             return ask()
         except UnityRefusal as error:
@@ -238,7 +260,7 @@ class UnityCatalog:
 
 
 def _full_name_path(kind: str, *names: str) -> str:
-    """Return the URL path of an object by its full name, with special characters such as `?` and `#` quoted."""
+    """Return the URL path of an object, `/kind/a.b.c`, with special characters such as `?` and `#` quoted."""
     return quoted_path(kind, ".".join(names))
 
 

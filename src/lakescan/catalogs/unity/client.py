@@ -25,7 +25,10 @@ _PAGE = 500
 
 
 class UnityRefusal(Exception):
-    """The server refused a request. `kind` is the server's name of the error, empty if it gives none."""
+    """The server refused a request, by an HTTP `status`. `kind` is its name of the error, empty if it sends no name.
+
+    `retry_after` is the wait that the server asks for, in seconds, or None.
+    """
 
     def __init__(
         self, status: int, kind: str, message: str, retry_after: float | None = None, request: str = ""
@@ -44,19 +47,19 @@ class UnityRefusal(Exception):
 
 
 class NoAnswer(StorageError):
-    """No response shows whether a request was carried out."""
+    """The server did not respond, or its response does not show whether the request was carried out."""
 
 
 @dataclass(frozen=True)
 class UnityClient:
-    """The address of a server, and the token for it. Can be pickled."""
+    """A client of a Unity Catalog server: the address of its API, and the token for it. Can be pickled."""
 
     uri: str
     token: str | None = field(default=None, repr=False)
 
     @staticmethod
     def configure(name: str, properties: Mapping[str, str]) -> UnityClient:
-        """Create the client for a catalog's properties; raises `InvalidOption`."""
+        """Create the client from a catalog's `uri` and `token`; raises `InvalidOption` for an invalid uri."""
         uri = properties.get("uri", "")
         try:
             parts = urlsplit(uri)
@@ -70,7 +73,10 @@ class UnityClient:
         return UnityClient(base if API in base else base + API, properties.get("token"))
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> UnityResponse:
-        """Send a GET request; retried if the server is busy or does not respond. Raises `UnityRefusal`, `NoAnswer`."""
+        """Send a GET request; retried if the server is busy or does not respond. Raises `UnityRefusal`, `NoAnswer`.
+
+        `query` are the URL's parameters, without those that are None.
+        """
         waits = _READS.waits()
         while True:
             try:
@@ -82,7 +88,10 @@ class UnityClient:
                 pause(error, wait)
 
     def pages(self, path: str, member: str, query: Mapping[str, Any]) -> Iterator[UnityResponse]:
-        """Yield all objects of a paged list. Raises the errors of `get`, `CorruptMetadata`, `LimitExceeded`."""
+        """Yield all objects of a paged list, the member called `member` of each response.
+
+        Raises the errors of `get`, `CorruptMetadata`, and `LimitExceeded` for more than `limits.PAGES` pages.
+        """
         token: str | None = None
         seen: set[str] = set()
         while True:
@@ -102,7 +111,7 @@ class UnityClient:
     def send(
         self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None
     ) -> UnityResponse:
-        """Send one request, and return the response; raises `UnityRefusal`, `NoAnswer`."""
+        """Send one request with the JSON `body`, and return the response; raises `UnityRefusal`, `NoAnswer`."""
         from requests import RequestException
 
         asked = {name: str(value) for name, value in (query or {}).items() if value is not None}
@@ -142,7 +151,10 @@ def _answer(method: str, url: str, response: Any) -> UnityResponse:
 
 
 def _error(found: Any, reason: str) -> tuple[str, str]:
-    """Return the server's name of an error and its message, in the form of either API."""
+    """Return an error's name and message from a response's JSON, in the form of the Delta tables API or the older API.
+
+    The name is empty if missing. `reason` is the message for other responses.
+    """
     node = found.get("error") if isinstance(found, dict) else None
     if isinstance(node, dict):
         return str(node.get("type") or ""), str(node.get("message") or reason)
@@ -165,13 +177,16 @@ def pause(error: Exception, wait: float) -> None:
 
 
 def quoted_path(*parts: str) -> str:
-    """Return a URL path of parts, with special characters quoted."""
+    """Return a URL path of these names, each with special characters (also `/`) quoted: `/a/b%2Fc`."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
 @lru_cache(maxsize=4)
 def _session(process: int) -> Any:
-    """Return the HTTP session of a process. It holds no server's settings."""
+    """Return the HTTP session of a process (by its id), since sessions do not survive a fork.
+
+    It holds no server's settings or tokens.
+    """
     from requests import Session
     from requests.adapters import HTTPAdapter
 
@@ -184,7 +199,7 @@ def _session(process: int) -> Any:
 
 @dataclass(frozen=True)
 class _Bearer:
-    """Adds the token to a request. It replaces credentials from `.netrc`."""
+    """Adds the token to a request, as authentication of `requests`, which then does not read `.netrc`."""
 
     token: str | None = field(repr=False)
 
@@ -202,42 +217,45 @@ _KINDS = {str: "a string", dict: "an object", list: "a list", bool: "a boolean",
 
 
 class UnityResponse(dict[str, Any]):
-    """A JSON object in a response. `request` is the method and URL, for messages."""
+    """A JSON object in a response, with methods that read its members by name.
+
+    `request` is the method and URL, for messages. All methods raise `CorruptMetadata` for a member of another type.
+    """
 
     def __init__(self, members: dict[str, Any] | None = None, request: str = "a request") -> None:
         super().__init__(members or {})
         self.request = request
 
     def text(self, name: str) -> str | None:
-        """Return a string; None if missing or empty. Like all methods, raises `CorruptMetadata` for another type."""
+        """Return a member that is a string; None if it is missing or empty."""
         value = self.get(name)
         if value is not None and not isinstance(value, str):
             raise self._not(name, value, "a string")
         return value or None
 
     def required_text(self, name: str) -> str:
-        """Return a string; raises `CorruptMetadata` also if it is missing or empty."""
+        """Return a member that is a string; raises `CorruptMetadata` also if it is missing or empty."""
         value = self.text(name)
         if value is None:
             raise CorruptMetadata(f"{self.request} is answered without {name!r}. {WHAT_TO_DO}")
         return value
 
     def number(self, name: str) -> int | None:
-        """Return a non-negative integer; None if it is missing."""
+        """Return a member that is a non-negative 64-bit integer; None if it is missing."""
         value = self.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST):
             raise self._not(name, value, "a non-negative 64-bit integer")
         return value
 
     def node(self, name: str) -> UnityResponse:
-        """Return an object; an empty one if it is missing."""
+        """Return a member that is an object; an empty object if it is missing."""
         value = self.get(name)
         if value is not None and not isinstance(value, dict):
             raise self._not(name, value, "an object")
         return UnityResponse(value, self.request)
 
     def nodes(self, name: str) -> list[UnityResponse]:
-        """Return a list of objects; an empty one if it is missing."""
+        """Return a member that is a list of objects; an empty list if it is missing."""
         value = self.get(name)
         if value is None:
             return []
@@ -249,7 +267,7 @@ class UnityResponse(dict[str, Any]):
         return [UnityResponse(each, self.request) for each in value]
 
     def names(self, name: str) -> list[str]:
-        """Return a list of strings; an empty one if it is missing."""
+        """Return a member that is a list of strings; an empty list if it is missing."""
         value = self.get(name)
         if value is None:
             return []
@@ -258,7 +276,10 @@ class UnityResponse(dict[str, Any]):
         return value
 
     def texts(self, name: str) -> dict[str, str]:
-        """Return an object of strings. Numbers and booleans are formatted as in JSON, and nulls are left out."""
+        """Return a member that is an object of strings; an empty one if it is missing.
+
+        Numbers and booleans are formatted as in JSON, and nulls are left out.
+        """
         found = self.node(name)
         for key, value in found.items():
             if isinstance(value, dict | list):

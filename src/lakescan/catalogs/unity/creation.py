@@ -39,12 +39,15 @@ _NO_API = (404, 405, 501)  # statuses of a server without the endpoint
 
 @dataclass
 class StagedTable(ManagedUnityTable):
-    """A managed table that is not registered yet, and the server's requirements for it (`required`)."""
+    """A managed table that is not registered yet, and the server's requirements for it.
+
+    `required` has the members `protocol` (features) and `properties`.
+    """
 
     required: Mapping[str, Any] = field(default_factory=dict)
 
     def ratified_commits(self) -> RatifiedCommits:
-        """Return version 0, which is written directly to the log."""
+        """Return version 0 as the latest version, without ratified commits: it is written directly to the log."""
         return RatifiedCommits(0)
 
     def _ask(self) -> IssuedCredentials:
@@ -57,7 +60,7 @@ class StagedTable(ManagedUnityTable):
 
 @dataclass
 class ExternalPlace(UnityTable):
-    """The location of an external table that is not registered yet."""
+    """The location of an external table that is not registered yet, without requirements (`required` is empty)."""
 
     required: Mapping[str, Any] = field(default_factory=dict)
 
@@ -71,9 +74,11 @@ class ExternalPlace(UnityTable):
 
 
 def place(catalog: UnityCatalog, identifier: Identifier, location: str | None) -> StagedTable | ExternalPlace:
-    """Stage a new table, and return its place; raises `NoSuchNamespace`, `CreatedConcurrently`, `StorageError`.
+    """Return the place of a new table: an `ExternalPlace` at `location` or, if it is None, a `StagedTable`.
 
-    Without a `location`, the server assigns one, and the table is managed.
+    A staged table is managed, and the server assigns its location. Raises `NoSuchNamespace`, `CreatedConcurrently`,
+    `TableExists`, `StorageError`, `CorruptMetadata`, and `UnsupportedFeature` for a server without the API of Delta
+    tables.
     """
     names = catalog.table_names(identifier.within)
     if location is not None:
@@ -97,7 +102,10 @@ def place(catalog: UnityCatalog, identifier: Identifier, location: str | None) -
 
 
 def _requirements(answer: UnityResponse) -> dict[str, Any]:
-    """Return the features and properties that a new table must have. A property that may have any value is None."""
+    """Return the `protocol` (features) and the `properties` that a new table must have.
+
+    The value of a property that may have any value is None.
+    """
     protocol, properties = answer.node("required-protocol"), answer.node("required-properties")
     features = {name: protocol.names(name) for name in ("reader-features", "writer-features")}
     values = answer.texts("required-properties")
@@ -106,7 +114,7 @@ def _requirements(answer: UnityResponse) -> dict[str, Any]:
 
 @contextmanager
 def registration(catalog: UnityCatalog, identifier: Identifier, storage: Storage) -> Iterator[None]:
-    """Context manager: register a table after the body, which writes version 0.
+    """Context manager: register a table after the body, which writes version 0 to `storage`.
 
     Raises `CreatedConcurrently` if the name is taken, `StorageError` if the server refuses the table, and
     `CommitStateUnknown` if it does not respond.
@@ -119,7 +127,10 @@ def registration(catalog: UnityCatalog, identifier: Identifier, storage: Storage
     body = _body(table, storage)
 
     def send() -> bool:
-        """Return True if the table was registered; raises `StorageError` if that is unclear."""
+        """Send the request once. Return True if the table was registered.
+
+        Raises `UnityRefusal` if the server refused it, and `StorageError` if the outcome is unclear.
+        """
         try:
             catalog.client.send("POST", path, body)
         except UnityRefusal as error:
@@ -147,7 +158,10 @@ def registration(catalog: UnityCatalog, identifier: Identifier, storage: Storage
 
 
 def _named_table(catalog: UnityCatalog, identifier: Identifier) -> Hashable | None:
-    """Return the key of the table with a name; None if it does not exist. Raises `StorageError`, `CorruptMetadata`."""
+    """Return the key (see `_key`) of the table with this name, or the name itself for a table of another format.
+
+    None if it does not exist. Raises `StorageError`, `CorruptMetadata`.
+    """
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
@@ -159,12 +173,12 @@ def _named_table(catalog: UnityCatalog, identifier: Identifier) -> Hashable | No
 
 
 def _key(table: UnityTable) -> Hashable:
-    """Return what identifies a table: its id or, for an external table, which gets its id later, its location."""
+    """Return the identity of a table: its id or, for an external table, which gets its id later, its location."""
     return table.uuid if isinstance(table, ManagedUnityTable) else table.location
 
 
 def _body(table: StagedTable | ExternalPlace, storage: Storage) -> dict[str, Any]:
-    """Return the body of the request that registers a table, read from its version 0."""
+    """Return the JSON of the request that registers a table, read from its version 0."""
     segment = list_log(table.location, storage).segment(0)
     reader = LogReader(table.location, storage)
     version = reader.version(segment)

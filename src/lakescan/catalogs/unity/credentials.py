@@ -41,7 +41,8 @@ _OLD_NAMES = (
 class IssuedCredentials:
     """Credentials as FileIO properties.
 
-    `renewal` and `expiry` are in seconds since 1970; None if the credentials do not expire.
+    At `renewal`, new ones are requested, and at `expiry`, these become invalid. Both are in seconds since 1970, or None
+    if the credentials do not expire.
     """
 
     properties: Mapping[str, str] = field(repr=False)
@@ -50,7 +51,10 @@ class IssuedCredentials:
 
     @staticmethod
     def until(properties: Mapping[str, str], expiry_millis: Any, location: str) -> IssuedCredentials:
-        """Return credentials that expire at `expiry_millis` (since 1970), or never if it is not a valid time."""
+        """Return credentials for `location` that expire at `expiry_millis`, or never if it is not a valid time.
+
+        `expiry_millis` is in milliseconds since 1970. Credentials for Azure get the account of the location.
+        """
         of_location = _account_properties(location) if "adls.sas-token" in properties else {}
         expiry, now = _seconds(expiry_millis), time.time()
         if expiry is None:
@@ -64,12 +68,12 @@ class IssuedCredentials:
 
     @cached_property
     def credential(self) -> Credential:
-        """The credential for all locations of the table. Always the same object."""
+        """These properties as the credential for all locations, always the same object: connections are reused."""
         return Credential("", self.properties)
 
     @property
     def is_due(self) -> bool:
-        """Whether to renew the credentials."""
+        """Whether it is time to request new credentials."""
         return self.renewal is not None and time.time() >= self.renewal
 
     @property
@@ -81,7 +85,7 @@ class IssuedCredentials:
 def parse_credentials(answer: UnityResponse, location: str) -> IssuedCredentials:
     """Return the credentials with the longest matching prefix of the location, from a response of the Delta tables API.
 
-    Raises `StorageError` if none match, `CorruptMetadata` if they cannot be read.
+    Raises `StorageError` if no prefix matches, `CorruptMetadata` if they cannot be read.
     """
     place = f"{normal(location)}/"
     prefixes = [(normal(each.text("prefix") or ""), each) for each in answer.nodes("storage-credentials")]
@@ -94,7 +98,7 @@ def parse_credentials(answer: UnityResponse, location: str) -> IssuedCredentials
 
 
 def parse_legacy_credentials(answer: UnityResponse, location: str) -> IssuedCredentials:
-    """Return the credentials in a response of `temporary-table-credentials`."""
+    """Return the credentials in a `temporary-table-credentials` response (older API); raises `CorruptMetadata`."""
     known = ((name, answer.node(member).text(inner)) for member, inner, name in _OLD_NAMES)
     found = {name: value for name, value in known if value is not None}
     return IssuedCredentials.until(found, answer.get("expiration_time"), location)
@@ -103,7 +107,7 @@ def parse_legacy_credentials(answer: UnityResponse, location: str) -> IssuedCred
 def valid_credentials(known: IssuedCredentials | None, ask: Callable[[], IssuedCredentials]) -> IssuedCredentials:
     """Return `known` credentials until they are due for renewal, then new ones from `ask`.
 
-    If `ask` fails, the known credentials are used until they expire.
+    If `ask` fails, the known credentials are used until they expire. Then, and without known ones, its error is raised.
     """
     if known is not None and not known.is_due:
         return known
@@ -122,7 +126,7 @@ def has_credentials(location: str) -> bool:
 
 
 def _seconds(millis: Any) -> float | None:
-    """Convert a server's time to seconds since 1970; None if it is not a time. Servers send numbers or text."""
+    """Convert a server's time, a number or text in milliseconds or seconds, to seconds since 1970; None for others."""
     if isinstance(millis, bool) or not isinstance(millis, int | float | str):
         return None
     try:
@@ -135,6 +139,9 @@ def _seconds(millis: Any) -> float | None:
 
 
 def _account_properties(location: str) -> dict[str, str]:
-    """Return the account of an Azure location, `abfss://container@account.dfs.core.windows.net/path`."""
+    """Return `adls.account-name` from a location such as `abfss://container@account.dfs.core.windows.net/path`.
+
+    Empty if the location has no account.
+    """
     host = split_location(location)[1].partition("@")[2]
     return {"adls.account-name": host.split(".")[0]} if host else {}

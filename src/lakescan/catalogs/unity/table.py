@@ -50,10 +50,10 @@ _NAME = re.compile(r"(\d{20})\.[0-9A-Za-z-]+\.json")
 
 @dataclass
 class UnityTable:
-    """A table by its name and id, with `VendedCredentials` for its files.
+    """A table by its name and id (`uuid`), with `VendedCredentials` for its files.
 
-    `names` are those of the catalog, schema and table on the server. `is_old`: only the server's older API has this
-    table.
+    `names` are those of the catalog, schema and table on the server. `writes`: the credentials are for writing, too.
+    `is_old`: only the server's older API has this table.
     """
 
     client: UnityClient
@@ -94,9 +94,9 @@ class UnityTable:
         """Always None: the catalog issues credentials, and does not sign requests."""
 
     def at(self, location: str) -> Credential | None:
-        """Return credentials for the table's files that do not expire soon; None for local files.
+        """Return credentials for all of the table's files that do not expire soon; None for local files.
 
-        Raises `StorageError` if the catalog issues none.
+        `location` is ignored. Raises `StorageError` if the catalog issues no credentials.
         """
         if not self.has_credentials:
             return None
@@ -105,7 +105,7 @@ class UnityTable:
             return self._issued.credential
 
     def request_write_access(self) -> Self:
-        """Return the table with credentials for writing."""
+        """Return this table with credentials for reading and writing; itself if it has them."""
         return self if self.writes else replace(self, writes=True)
 
     def _ask(self) -> IssuedCredentials:
@@ -138,14 +138,18 @@ class ManagedUnityTable(UnityTable):
         return {**super().__getstate__(), "_found": None}
 
     def keep_answer(self, answer: UnityResponse) -> Self:
-        """Keep the catalog's description of the table for the next look at its log; return the table."""
+        """Keep the catalog's description of the table for the next call of `ratified_commits`; return the table.
+
+        Raises the errors of `_parse_commits`.
+        """
         self._found = self._parse_commits(answer)
         return self
 
     def ratified_commits(self) -> RatifiedCommits:
-        """Request the latest version, and the ratified commits that the catalog has not recorded as published.
+        """Return the latest version, and the ratified commits that the catalog has not recorded as published.
 
-        Raises `NoSuchTable`, `CommitConflict` if another table has the name, `StorageError`, `CorruptMetadata`.
+        Requests them, unless `keep_answer` stored a response. Raises `NoSuchTable`, `CommitConflict` if another table
+        has the name, `StorageError`, `CorruptMetadata`, `UnsupportedFeature`.
         """
         found, self._found = self._found, None
         if found is not None:
@@ -158,7 +162,10 @@ class ManagedUnityTable(UnityTable):
             raise StorageError(f"the catalog does not return the commits of {self.name}: {error}") from error
 
     def propose(self, commit: StagedCommit, change: MetadataChange) -> RatifiedCommits:
-        """Send a commit with its metadata changes to the catalog; see `ManagedTable.propose`."""
+        """Send a commit with its metadata changes to the catalog, and return its ratified commits after it.
+
+        See `ManagedTable.propose`. Raises `VersionConflict`, `TooManyStaged`, `NotCreated`, `CommitStateUnknown`.
+        """
         body = self._request({"action": "add-commit", "commit": _node(commit)}, *updates_of(change))
         try:
             return self._send_update(body, _BUSY)
@@ -179,9 +186,10 @@ class ManagedUnityTable(UnityTable):
         return {"requirements": [{"type": "assert-table-uuid", "uuid": self.uuid}], "updates": list(updates)}
 
     def _send_update(self, body: Node, policy: RetryPolicy) -> RatifiedCommits:
-        """Send an update. It is retried by `policy` if the server is busy or has locked the table.
+        """Send an update, and return the ratified commits after it. It is retried by `policy` if the server is busy.
 
-        Raises `UnityRefusal` for a refusal by the server itself, and `NoAnswer` if it may come from a proxy or gateway.
+        Raises `UnityRefusal` for a refusal by the server itself, and `NoAnswer` if the update may have been carried
+        out, or the refusal may come from a proxy or gateway.
         """
         waits = policy.waits()
         while True:
@@ -203,7 +211,10 @@ class ManagedUnityTable(UnityTable):
                 raise NoAnswer(str(error)) from error
 
     def _is_busy(self, error: UnityRefusal) -> bool:
-        """Return whether to retry a refused request, because the server is busy or the table locked."""
+        """Return whether to retry a refused request: the server is busy, or the table is locked.
+
+        Raises `CommitConflict` if another table has the name.
+        """
         if error.kind == _LOCKED:
             with suppress(StorageError, CorruptMetadata, UnsupportedFeature):
                 self.ratified_commits()  # raises `CommitConflict` if another table has the name
@@ -211,10 +222,10 @@ class ManagedUnityTable(UnityTable):
         return error.status == 429 and error.kind != "ResourceExhaustedException"
 
     def _resolve_refusal(self, commit: StagedCommit, body: Node, error: UnityRefusal) -> RatifiedCommits:
-        """Look up the outcome of a refused proposal. The refusal proves nothing: the request may have arrived twice.
+        """Look up the outcome of a refused proposal, and return the ratified commits if it was made.
 
-        Raises `VersionConflict`, `TooManyStaged`, `CommitStateUnknown`, and `NotCreated` if the commit was provably not
-        made.
+        `commit` was sent as `body`. A refusal proves nothing, since the request may have arrived twice. Raises
+        `VersionConflict`, `TooManyStaged`, `CommitStateUnknown`, and `NotCreated` if the commit was provably not made.
         """
         try:
             made = self._find_commit(commit)
@@ -229,9 +240,9 @@ class ManagedUnityTable(UnityTable):
         raise NotCreated(f"the catalog refuses a commit to {self.name}: {error}")
 
     def _retry_proposal(self, commit: StagedCommit, body: Node, error: Exception) -> RatifiedCommits:
-        """Resend a proposal whose response was lost, and return the outcome. The catalog ratifies it only once.
+        """Resend a proposal whose response was lost; return the ratified commits after it.
 
-        Raises `VersionConflict`, and `CommitStateUnknown`.
+        The catalog ratifies it only once. Raises `VersionConflict`, `CommitConflict` and `CommitStateUnknown`.
         """
 
         def retry_update() -> RatifiedCommits:

@@ -20,7 +20,10 @@ _MEMBERS = {
 
 
 def updates_of(change: MetadataChange) -> Iterator[Node]:
-    """Yield the API's updates for a commit's metadata change; none if it changes only rows."""
+    """Yield the API's updates, as JSON, for a commit's metadata change: properties, columns, protocol, domains.
+
+    Yields nothing for a commit that changes only rows. Domains that the API does not support are left out.
+    """
     if change.after is not None:
         yield from _metadata_updates(change.before, change.after)
     if change.protocol is not None:
@@ -47,7 +50,7 @@ def _metadata_updates(before: Mapping[str, Any], after: Mapping[str, Any]) -> It
 
 
 def protocol_node(protocol: Mapping[str, Any]) -> Node:
-    """Convert a protocol action to the API's form."""
+    """Convert a Delta protocol action to the API's JSON."""
     return {
         "min-reader-version": protocol["minReaderVersion"],
         "min-writer-version": protocol["minWriterVersion"],
@@ -57,23 +60,29 @@ def protocol_node(protocol: Mapping[str, Any]) -> Node:
 
 
 def domain_node(name: str, configuration: Mapping[str, Any]) -> Node:
-    """Convert the configuration of a metadata domain to the API's form, which has one member per domain."""
+    """Convert the configuration of the domain `name`, clustering or row tracking, to the API's JSON.
+
+    The API's form has one member per domain.
+    """
     return {_DOMAINS[name]: configuration[_DOMAINS[name]]}
 
 
 def known_domains(configurations: Mapping[str, Mapping[str, Any]]) -> Node:
-    """Convert the domains of a table that the API supports."""
+    """Convert a table's domains to the API's form: clustering and row tracking. Others are left out."""
     return {name: domain_node(name, value) for name, value in configurations.items() if name in _DOMAINS}
 
 
 def schema_node(schema_string: str) -> Node:
-    """Convert a Delta schema string to the API's form."""
+    """Convert a Delta schema string to the API's JSON, an object."""
     found: Node = _rename_members(json.loads(schema_string))
     return found
 
 
 def _rename_members(node: Any) -> Any:
-    """Rename the members of a type to the API's names. User-defined field metadata is left unchanged."""
+    """Rename the members of a Delta type's JSON to the API's names, such as `element-type`, at any depth.
+
+    User-defined field metadata is left unchanged.
+    """
     if not isinstance(node, dict):
         return node
     made = {_MEMBERS.get(name, name): value for name, value in node.items()}

@@ -145,7 +145,8 @@ def _apply_change(state: TableState, change: TableChange, base: Schema, domains:
 def replace_columns(state: TableState, change: ReplaceColumns) -> TableState:
     """Replace the columns of the table; a column that keeps its name keeps its values.
 
-    As in Delta, one statement cannot both add and drop columns, since one of them may be meant as a rename.
+    As in Delta, one statement cannot both add and drop columns, since one of them may be meant as a rename. Raises
+    `InvalidOption` and `UnsupportedFeature`.
     """
     schema = state.schema
     columns = tuple(replace(each, default=None, write_default=None) for each in change.columns)
@@ -187,7 +188,10 @@ def replace_columns(state: TableState, change: ReplaceColumns) -> TableState:
 
 
 def _update_column(after: TableState, state: TableState, schema: Node, node: Node, wanted: t.Field) -> TableState:
-    """Give the existing column `node` the wanted type, comment and nullability; return the state with any row check."""
+    """Give the existing column `node` the wanted type, comment and nullability; return the state with any row check.
+
+    `node` is changed in place. `state` is the table before the statement, and `after` the state so far.
+    """
     found = find_field(schema, (node["name"],))
     if isinstance(node["type"], dict) or isinstance(type_node(wanted.type), dict):
         own = next(each for each in state.metadata.schema().fields if each.name == node["name"])
@@ -232,7 +236,10 @@ def _same_type(one: t.Type, other: t.Type) -> bool:
 
 @dataclass(frozen=True)
 class DeltaAlteration:
-    """Changes to a table that was read at a version; `scan` reads the rows of that version."""
+    """Changes to a table that was read at a version.
+
+    `scan` reads the rows of that version, and `properties` are commitInfo fields that the user adds.
+    """
 
     version: DeltaVersion
     scan: ScanSpec
@@ -287,7 +294,10 @@ class DeltaAlteration:
         return TableState(self._location, protocol, self.version.metadata, clustering)
 
     def _check_rules(self, after: TableState) -> None:
-        """Raise `UnsupportedFeature` if the changes add column rules that lakescan's writer cannot enforce."""
+        """Raise an error, usually `UnsupportedFeature`, for new column rules that lakescan's writer cannot enforce.
+
+        Nothing is raised if the rules before the changes could not be enforced either.
+        """
         try:
             self._rules(after.protocol, after.metadata)
         except LakescanError:
@@ -313,7 +323,10 @@ class DeltaAlteration:
             raise InvalidOption(f"{check.refused}. {instead}")
 
     def _base_name(self, path: Path, after: TableState) -> str | None:
-        """Return the name of a column in the rows of the base version, or None for a column that they do not have."""
+        """Return the name of a column in the rows of the base version, or None for a column that they do not have.
+
+        `path` is its path in the schema of `after`; columns are compared by physical names.
+        """
         schema, wanted = self._schema, physical_path(after.schema, path)
         for each, name in schema.path_of.items():
             if schema.physical_path(schema.by_id[each]) == wanted:

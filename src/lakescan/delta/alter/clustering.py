@@ -19,7 +19,11 @@ _WITHOUT_ORDER = ("boolean", "binary", "variant", "void")  # types without stati
 
 
 def set_clustering(state: TableState, change: SetClustering) -> TableState:
-    """Set the clustering columns, or none; existing files are not rewritten."""
+    """Set the clustering columns, or none; existing files are not rewritten.
+
+    Raises `NoSuchColumn`, `InvalidOption` for columns that files cannot be skipped by, and `UnsupportedFeature` for a
+    partitioned table.
+    """
     if state.clustering is None and not change.columns:
         return state
     if state.metadata.partition_columns:

@@ -43,7 +43,11 @@ FORBIDDEN = " ,;{}()\n\t="  # in column names without column mapping: Parquet wr
 
 
 def add_column(state: TableState, change: AddColumn) -> TableState:
-    """Add a column, or a field of a struct; existing rows have nulls in it."""
+    """Add a column, or a field of a struct; existing rows have nulls in it.
+
+    Raises `InvalidOption` if it exists, unless the change has `if_not_exists`, `NoSuchColumn`, and
+    `UnsupportedFeature`.
+    """
     schema, own = state.schema, change.column
     fields, parent = struct_fields(schema, change.parent), find_field(schema, change.parent).path
     path = (*parent, own.name)
@@ -69,7 +73,11 @@ def add_column(state: TableState, change: AddColumn) -> TableState:
 
 
 def drop_column(state: TableState, change: DropColumn) -> TableState:
-    """Drop a column, or a field of a struct; its values stay in the files."""
+    """Drop a column, or a field of a struct; its values stay in the files.
+
+    Raises `NoSuchColumn`, unless the change has `if_exists`, and `UnsupportedFeature` without column mapping or for a
+    column that is needed.
+    """
     schema = state.schema
     if change.if_exists and not has_field(schema, change.path):
         return state
@@ -83,7 +91,10 @@ def drop_column(state: TableState, change: DropColumn) -> TableState:
 
 
 def check_droppable(state: TableState, schema: Node, found: FoundField) -> None:
-    """Raise `UnsupportedFeature` if the layout or an expression needs a column, or if it is the last of its struct."""
+    """Raise `UnsupportedFeature` for a column that cannot be dropped.
+
+    That is one that partitioning, clustering or an expression needs, or that is the last of its struct or table.
+    """
     doing = f"dropping {dotted_path(found.path)} of {state.location}"
     if found.siblings is None:
         raise UnsupportedFeature(doing, "The element of a list, and the key and value of a map, cannot be dropped.")
@@ -99,7 +110,11 @@ def check_droppable(state: TableState, schema: Node, found: FoundField) -> None:
 
 
 def rename_column(state: TableState, change: RenameColumn) -> TableState:
-    """Rename a column, or a field of a struct; files keep its physical name."""
+    """Rename a column, or a field of a struct; files keep its physical name.
+
+    Raises `NoSuchColumn`, `InvalidOption` for an empty or existing name, and `UnsupportedFeature` without column
+    mapping or if an expression reads the column.
+    """
     schema = state.schema
     found = find_field(schema, change.path)
     doing = f"renaming column {dotted_path(found.path)}"
@@ -125,7 +140,10 @@ def rename_column(state: TableState, change: RenameColumn) -> TableState:
 
 
 def change_column(state: TableState, change: ChangeColumn) -> TableState:
-    """Change the type, comment, default, position or nullability of a column."""
+    """Change the type, comment, default, position or nullability of a column.
+
+    Raises `NoSuchColumn`, `InvalidOption` for a narrower type, and `UnsupportedFeature`.
+    """
     schema = state.schema
     found = find_field(schema, change.path)
     name = dotted_path(found.path)
@@ -157,7 +175,7 @@ def change_column(state: TableState, change: ChangeColumn) -> TableState:
 
 
 def check_mapped(state: TableState, doing: str) -> None:
-    """Raise `UnsupportedFeature` for a table without column mapping."""
+    """Raise `UnsupportedFeature` for a table without column mapping; `doing` names the operation in the message."""
     if not state.is_mapped:
         raise UnsupportedFeature(
             f"{doing} of {state.location}, whose files store columns under their logical names",
@@ -176,7 +194,7 @@ def check_names(state: TableState, columns: Sequence[t.Field]) -> None:
 
 
 def with_mapping(state: TableState) -> TableState:
-    """Return the table with a column id and a physical name for each column, if it has column mapping."""
+    """Return the table with an id and a physical name for each column without one, if it has column mapping."""
     if not state.is_mapped:
         return state
     schema, last = assign_column_ids(state.metadata.schema_string, state.metadata.properties.max_column_id)
@@ -203,7 +221,10 @@ def physical_path(schema: Node, path: Sequence[str]) -> Path:
 
 
 def as_logged(parent: Path, node: Node) -> Node:
-    """Return a field as Delta's history records it: with its full name, and only the kind of its type."""
+    """Return a schema JSON field as Delta's history records it: with its full name, and a type such as `struct`.
+
+    `parent` is the path of the struct that has the field.
+    """
     return {
         "name": dotted_path((*parent, node["name"])),
         "type": type_text(node["type"]),
@@ -253,7 +274,7 @@ def _check_no_other_values(state: TableState, found: FoundField) -> None:
 
 
 def _default(state: TableState, default: Default, path: Path) -> str:
-    """Return the text of a default.
+    """Return the SQL text of a default.
 
     Raises `UnsupportedFeature` for struct fields and tables without column defaults.
     """

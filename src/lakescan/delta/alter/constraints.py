@@ -87,14 +87,20 @@ CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 def check_independent(state: TableState, path: Path, doing: str) -> None:
-    """Raise `UnsupportedFeature` if an expression of the table reads a column or one of its fields."""
+    """Raise `UnsupportedFeature` if a constraint, invariant or generated column reads a column or one of its fields.
+
+    `doing` is the verb for the message, such as "dropping".
+    """
     for what, instead, reads in _expressions(state):
         if reads(path):
             raise UnsupportedFeature(f"{doing} column {dotted_path(path)} of {state.location}", f"{what}. {instead}")
 
 
 def check_no_lengths(state: TableState, path: Path, doing: str) -> None:
-    """Raise `UnsupportedFeature` for a field within a CHAR or VARCHAR column, whose metadata records the whole type."""
+    """Raise `UnsupportedFeature` for a field within a CHAR or VARCHAR column, whose metadata records the whole type.
+
+    `doing` is the verb for the message, such as "dropping".
+    """
     for name, field in all_fields(state.schema):
         if len(name) == 1 and len(path) > 1 and overlap(name, path) and CHAR_TYPE in (field.get("metadata") or {}):
             raise UnsupportedFeature(
@@ -104,7 +110,10 @@ def check_no_lengths(state: TableState, path: Path, doing: str) -> None:
 
 
 def _expressions(state: TableState) -> Iterator[tuple[str, str, Callable[[Path], bool]]]:
-    """Yield a description of each expression, advice for the user, and a predicate for the column paths it reads."""
+    """Yield for each expression of the table its description, advice for the user, and a predicate.
+
+    The predicate takes a column path and returns whether the expression reads it.
+    """
     for name, text in state.metadata.properties.constraints.items():
         drop = f"Drop the constraint first: ALTER TABLE ... DROP CONSTRAINT {name}."
         yield f"The constraint {name!r} reads it: {text}", drop, _path_predicate(state, text)
@@ -120,7 +129,7 @@ def _expressions(state: TableState) -> Iterator[tuple[str, str, Callable[[Path],
 
 
 def _path_predicate(state: TableState, text: str) -> Callable[[Path], bool]:
-    """Return a predicate for the column paths that an expression reads.
+    """Return a function that takes a column path and returns whether the expression `text` reads that column.
 
     An expression that cannot be parsed counts as reading a column if it contains the column's name.
     """

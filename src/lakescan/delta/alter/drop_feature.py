@@ -81,7 +81,10 @@ def _state(table: DeltaTarget) -> TableState:
 
 @dataclass
 class _FeatureDrop:
-    """One DROP FEATURE statement; `table` is the table after the last step."""
+    """One DROP FEATURE statement.
+
+    `table` is the table after the last step, and `feature` the canonical name of the feature.
+    """
 
     table: DeltaTarget
     change: DropFeature
@@ -112,7 +115,10 @@ class _FeatureDrop:
         return self.table.version.metadata.properties.truncated_retention
 
     def _step(self, act: Callable[[], T]) -> T:
-        """Run `act`, which commits, retrying on the newest version after a conflict; then reopen the table."""
+        """Run `act`, which commits, on the newest version until it does not conflict, then reopen the table.
+
+        Returns the result of `act`; raises `CommitConflict` after the last attempt.
+        """
         attempts = Attempts(COMMITS)
         while True:
             try:
@@ -152,7 +158,10 @@ class _FeatureDrop:
         return self.feature == "v2Checkpoint" and checkpoint is not None and is_v2(checkpoint, self.table.storage)
 
     def _switch_off(self) -> None:
-        """Change the property that enables the feature; commits of writers that use it then conflict."""
+        """Change or remove the property that enables the feature, if any, and reopen the table.
+
+        Commits of writers that use the feature then conflict.
+        """
         name, value = SWITCHES.get(self.feature, ("", None))
         configuration = self.table.version.metadata.configuration
         if value is not None and configuration.get(name) != value:
@@ -206,7 +215,10 @@ class _FeatureDrop:
     # The history
 
     def _commit_checkpoint(self) -> None:
-        """Make an empty commit and checkpoint it, so that reading that version needs no earlier log file."""
+        """Make an empty commit and checkpoint it, so that reading that version needs no earlier log file.
+
+        Raises `StorageError` if the checkpoint cannot be written.
+        """
         self._step(lambda: self._commit(Operation("Empty Commit")))
         error = self._checkpoint(self.table.base_state)
         if error is not None:
@@ -217,7 +229,7 @@ class _FeatureDrop:
         self.table = self.table.reopen()
 
     def _checkpoint(self, version: int) -> Exception | None:
-        """Write a checkpoint of a version unless it exists; return the error if all attempts fail."""
+        """Write a checkpoint of a version unless it exists; return the last error if all attempts fail, else None."""
         table, failure = self.table, None
         for _ in range(_WRITES):
             listing = list_log(table.location, table.storage)
@@ -235,7 +247,7 @@ class _FeatureDrop:
         return FeatureHistory(self.feature, listing, table.version.metadata.properties, table.storage)
 
     def _check_history(self, table: DeltaTarget) -> None:
-        """Raise `FeatureInUse` if a version in the log uses the feature."""
+        """Raise `FeatureInUse` if a version in the log uses the feature; `table` is ignored."""
         history = self._history()
         if (newest := history.newest_use()) is None:
             return
@@ -268,7 +280,11 @@ class _FeatureDrop:
     # The protocol
 
     def _downgrade(self, check: Callable[[DeltaTarget], None]) -> None:
-        """Commit a protocol without the feature; raise `FeatureInUse` if it is in use or `check` finds that it is."""
+        """Commit a protocol without the feature, unless another writer has dropped it.
+
+        Raises `FeatureInUse` if a concurrent commit uses the feature again. `check` is called with the table before the
+        commit and may raise it, too.
+        """
         table, state = self.table, _state(self.table)
         if self.feature not in state.protocol.features:
             return  # another writer has dropped it
@@ -358,7 +374,7 @@ class FeatureHistory:
         return whole + timedelta(minutes=1)
 
     def _checkpoint_uses(self, oldest: Checkpoint) -> list[int]:
-        """Return the version of a checkpoint in a list, or an empty list if its state does not use the feature."""
+        """Return `[version]` for the checkpoint `oldest` if its state uses the feature, else an empty list."""
         parts = [part.location for part in oldest.parts]
         actions = (each for part in parts for each in checkpoint_actions(part, self.storage, ("metaData",)))
         if any(needs_feature(self.feature, Metadata.parse(each)) for each in actions):

@@ -52,7 +52,8 @@ def takes_several_commits(change: TableChange) -> bool:
 def checked_feature(state: TableState, change: DropFeature) -> str:
     """Return the canonical name of the feature to drop.
 
-    Raises `InvalidOption` and `UnsupportedFeature` if it cannot be dropped.
+    Raises `InvalidOption` if the table does not have it or TRUNCATE HISTORY does not fit it, and `UnsupportedFeature`
+    if it cannot be dropped or another feature depends on it.
     """
     doing = f"dropping the feature {change.name!r} of {state.location}"
     known = {each.lower(): each for each in (*FEATURES, *state.protocol.features)}.get(change.name.lower())
@@ -164,7 +165,7 @@ def has_type_changes(metadata: Metadata) -> bool:
 
 
 def remove_type_changes(state: TableState) -> TableState:
-    """Return the table without recorded type changes, once all files have the current types."""
+    """Return the table without recorded type changes; all files must have the current types."""
     schema, logged = state.schema, []
     for path, node in all_fields(schema):
         if CHANGES in (node.get("metadata") or {}):

@@ -29,7 +29,10 @@ _NOT_SET = {
 
 
 def set_properties(state: TableState, change: SetProperties) -> TableState:
-    """Set properties; those that name protocol versions and features upgrade the protocol and are not stored."""
+    """Set properties; those that name protocol versions and features upgrade the protocol and are not stored.
+
+    Raises `InvalidOption` for an unknown Delta property or an invalid value, and `UnsupportedFeature`.
+    """
     after, set_, checked = state, dict(change.properties), {}
     versions = {each.lower(): each for each in set_}
     reader, writer = (set_.pop(versions.get(each.lower(), ""), None) for each in (_READER, _WRITER))
@@ -57,7 +60,11 @@ def set_properties(state: TableState, change: SetProperties) -> TableState:
 
 
 def unset_properties(state: TableState, change: UnsetProperties) -> TableState:
-    """Remove properties; raise an error for properties that files or columns depend on."""
+    """Remove properties.
+
+    Raises `InvalidOption` for a property that is not set, unless the change has `if_exists`, and `UnsupportedFeature`
+    for properties that files or columns depend on.
+    """
     configuration, comment = dict(state.metadata.configuration), state.metadata.description
     names = [_as_recorded(name, configuration) for name in change.names]
     for name in names:
@@ -98,7 +105,10 @@ def _apply_properties(state: TableState, properties: Mapping[str, str]) -> Table
 
 
 def _enable_mapping(state: TableState, old: str, new: str) -> TableState:
-    """Return the table with a column id for each column and its current name as the physical name."""
+    """Return the table with a column id for each column and its current name as the physical name.
+
+    `old` and `new` are the column mapping modes; raises `UnsupportedFeature` for a change other than from none to name.
+    """
     if (old, new) != ("none", "name"):
         raise UnsupportedFeature(
             f"changing '{_MAPPING}' of {state.location} from {old!r} to {new!r}",
@@ -120,7 +130,10 @@ def _enable_mapping(state: TableState, old: str, new: str) -> TableState:
 
 
 def _enable_row_tracking(state: TableState) -> TableState:
-    """Return the table with column names for materialized row ids; existing files get row ids in the same commit."""
+    """Return the table with names for the file columns of materialized row ids and commit versions.
+
+    Existing files get row ids in the same commit.
+    """
     configuration = dict(state.metadata.configuration)
     configuration.pop(_SUSPENDED, None)
     configuration.setdefault(_ROW_IDS, f"_row-id-col-{uuid.uuid4()}")

@@ -25,9 +25,9 @@ def with_dependencies(state: TableState, *names: str) -> TableState:
 
 
 def with_versions(state: TableState, reader: str | None, writer: str | None) -> TableState:
-    """Return the table with at least these protocol versions; a version below the current one changes nothing.
+    """Return the table with the features that these protocol versions imply; None keeps the current version.
 
-    Raises `InvalidOption` for versions that Delta does not have.
+    A version below the current one changes nothing. Raises `InvalidOption` for versions that Delta does not have.
     """
     known_readers, known_writers = range(1, READERS_LISTED + 1), range(1, LISTED + 1)
     for name, text, known in (("Reader", reader, known_readers), ("Writer", writer, known_writers)):

@@ -17,8 +17,11 @@ from lakescan.errors import InvalidOption, NoSuchColumn, nearest
 class RowCheck:
     """A condition that all existing rows must satisfy before the commit.
 
-    `not_null` is the path of a column that must not be null. Without it and without a `condition`, the table must be
-    empty. `refused` is the beginning of the error message.
+    - `refused`: the beginning of the error message.
+    - `condition`: a SQL condition.
+    - `not_null`: the path of a column that must not be null.
+
+    Without `condition` and `not_null`, the table must be empty.
     """
 
     refused: str
@@ -83,7 +86,7 @@ class TableState:
         return replace(self, checks=(*self.checks, check))
 
     def with_step(self, operation: str, /, **parameters: Any) -> TableState:
-        """Return this table with one more change in its history."""
+        """Return this table with one more change in its history: Delta's operation name and parameters."""
         return replace(self, steps=(*self.steps, AlterStep(operation, parameters)))
 
 
@@ -112,7 +115,7 @@ class FoundField:
 
     @property
     def type(self) -> Any:
-        """Its type in the schema JSON: a name or an object."""
+        """The type in the schema JSON: a name or an object."""
         return self.holder[self.member]
 
     @property
@@ -144,7 +147,7 @@ def find_field(schema: Node, path: Sequence[str]) -> FoundField:
 
 
 def has_field(schema: Node, path: Sequence[str]) -> bool:
-    """Return whether a path, in any case, names a field."""
+    """Return whether a path names a field; case is ignored."""
     try:
         find_field(schema, path)
     except NoSuchColumn:
@@ -153,7 +156,10 @@ def has_field(schema: Node, path: Sequence[str]) -> bool:
 
 
 def struct_fields(schema: Node, path: Sequence[str]) -> list[Node]:
-    """Return the fields of the struct at a path, or all columns for the empty path; raises `InvalidOption`."""
+    """Return the fields of the struct at a path, or all columns for the empty path.
+
+    Raises `NoSuchColumn`, and `InvalidOption` for a column that is not a struct.
+    """
     kind = find_field(schema, path).type
     if not isinstance(kind, dict) or kind.get("type") != "struct":
         raise InvalidOption(f"{dotted_path(path)} is {type_text(kind)}, not a struct: it has no fields")
@@ -162,7 +168,11 @@ def struct_fields(schema: Node, path: Sequence[str]) -> list[Node]:
 
 
 def all_fields(schema: Any, path: Path = ()) -> Iterator[tuple[Path, Node]]:
-    """Yield the fields of all structs with their paths, outer fields first."""
+    """Yield the fields of all structs at any depth with their paths, outer fields first.
+
+    `schema` is a parsed type, and `path` its own path. Paths have `element`, `key` or `value` for a level of a list or
+    map.
+    """
     if not isinstance(schema, dict):
         return
     if schema.get("type") == "struct":
@@ -189,7 +199,7 @@ def type_text(kind: Any) -> str:
 
 
 def overlap(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether the paths are equal or one is a prefix of the other, ignoring case."""
+    """Return whether two column paths are equal or one is a prefix of the other, ignoring case."""
     return all(a.lower() == b.lower() for a, b in zip(one, other, strict=False))
 
 

@@ -16,9 +16,10 @@ FEATURES = ("typeWidening", "typeWidening-preview")
 
 
 def widen(state: TableState, found: FoundField, new: t.Type) -> None:
-    """Change a schema field to a wider type and record the type change in its metadata.
+    """Change a schema field to a wider type, in place, and record the type change in its metadata.
 
-    Raises `InvalidOption` for a type that does not hold all values of the old one, and `UnsupportedFeature`.
+    Raises `InvalidOption` for a type that does not hold all values of the old one, and `UnsupportedFeature` for nested
+    types, for a table without type widening, or if an expression reads the column.
     """
     node, old = type_node(new), _type_of(found)
     if old == new:

@@ -79,13 +79,13 @@ class DeltaFileChanges:
 
     @property
     def changes_data(self) -> bool:
-        """True if any action changes rows."""
+        """True if the commit changes rows: it has change data files, or an action with `dataChange`."""
         actions = (self.added, self.removed)
         return bool(self.changes.num_rows) or any(pc.any(each["dataChange"]).as_py() for each in actions)
 
 
 def add_actions(files: Sequence[WrittenFile], writes: DeltaWrites, *, changes_data: bool = True) -> pa.Table:
-    """Return the add actions (`ADD`) of written files."""
+    """Return the add actions (`ADD`) of written files; `changes_data` is their `dataChange` flag."""
     columns = {
         **_files(files, writes),
         "modificationTime": [_current_millis()] * len(files),
@@ -117,7 +117,8 @@ def _files(files: Sequence[WrittenFile], writes: DeltaWrites) -> dict[str, Any]:
 def remove_actions(live: pa.Table, *, changes_data: bool = True) -> pa.Table:
     """Return the remove actions (`REMOVE`) of live files that `live_adds` returned.
 
-    Paths and deletion vectors are copied as the log spells them, since readers match them as text.
+    `changes_data` is their `dataChange` flag. Paths and deletion vectors are copied as the log spells them, since
+    readers match them as text.
     """
     rows = live.num_rows
     columns = {
@@ -135,7 +136,10 @@ def remove_actions(live: pa.Table, *, changes_data: bool = True) -> pa.Table:
 
 
 def table_of(columns: Mapping[str, Any], schema: pa.Schema, rows: int) -> pa.Table:
-    """Return a table with this schema; fields without a column are null."""
+    """Return a table with this schema and number of `rows`; fields without a column are null.
+
+    `columns` are Arrow columns or Python lists by name.
+    """
     arrays = []
     for member in schema:
         values = columns.get(member.name)
@@ -148,9 +152,9 @@ def table_of(columns: Mapping[str, Any], schema: pa.Schema, rows: int) -> pa.Tab
 
 
 def as_map(values: pa.StructArray, always: Collection[str] | None = None) -> pa.MapArray:
-    """Return structs of strings as maps.
+    """Return structs of strings as maps; null structs stay null.
 
-    Null members are kept for the names in `always`, by default all names, and left out for the others.
+    Null struct fields become null values for the names in `always`, by default all names, and are left out for others.
     """
     names, rows = [each.name for each in values.type], len(values)
     items = pa.concat_arrays([pa.array([], pa.string()), *(each.cast(pa.string()) for each in values.flatten())])
@@ -200,7 +204,12 @@ class SetTransaction:
 
 @dataclass(frozen=True)
 class CommitText:
-    """The actions of a commit, in the order of its file; a domain with the text None is removed."""
+    """The actions of a commit, in the order of its file.
+
+    - `info`: the fields of commitInfo.
+    - `protocol`, `metadata`: the new ones, or None if unchanged.
+    - `domains`: the configurations of changed metadata domains as JSON text; None for a removed domain.
+    """
 
     info: Mapping[str, Any]
     protocol: Protocol | None = None
@@ -210,7 +219,7 @@ class CommitText:
     files: DeltaFileChanges = field(default_factory=DeltaFileChanges)
 
     def actions(self) -> list[Mapping[str, Any]]:
-        """Return all actions except file actions."""
+        """Return all actions except file actions, each as `{name: fields}`."""
         actions: list[Mapping[str, Any]] = [{"commitInfo": self.info}]
         if self.protocol is not None:
             actions.append({"protocol": protocol_action(self.protocol)})
@@ -226,7 +235,7 @@ class CommitText:
         return actions
 
     def encode(self) -> bytes:
-        """Return the content of the commit file."""
+        """Return the content of the commit file: one JSON object per line."""
         lines = "".join(f"{_json(action)}\n" for action in self.actions())
         parts = [lines.encode(), *(_lines(name, rows) for name, rows in self._file_actions())]
         return b"".join(parts)

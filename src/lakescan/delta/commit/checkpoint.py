@@ -118,9 +118,10 @@ def _other_actions(segment: LogSegment, storage: Storage) -> OtherActions:
 
 
 def _read_version(segment: LogSegment, others: OtherActions, storage: Storage) -> DeltaVersion:
-    """Return the version with its protocol and metadata.
+    """Return the segment's version with the protocol and metadata in `others`.
 
-    Raises `UnsupportedFeature` for unknown table features, whose checkpoints may need more content.
+    Raises `CorruptMetadata` if one is missing, and `UnsupportedFeature` for unknown table features, whose checkpoints
+    may need more content, or for a catalog-managed table that was opened without its catalog.
     """
     protocol, metadata = (
         others.required_action(name, segment.location, segment.version) for name in ("protocol", "metaData")
@@ -169,7 +170,7 @@ def _rows(version: DeltaVersion, now: datetime) -> CheckpointRows:
 def _file_rows(
     version: DeltaVersion, rows: CheckpointRows, live: LiveFileCounter, storage: Storage
 ) -> Iterator[pa.Table]:
-    """Yield the checkpoint rows of the reconciled file actions, in batches."""
+    """Yield the checkpoint rows of the reconciled file actions, in batches; `live` counts their adds."""
     segment = version.segment
     names = tuple(f.physical_name for f in rows.partition_fields)
     for actions in _reconcile(segment, FileActions(storage, names), _pieces(segment, names, storage)):
@@ -202,7 +203,10 @@ def _reconcile(segment: LogSegment, reader: FileActions, pieces: list[LogPiece])
 
 
 def point_to(checkpoint: WrittenCheckpoint, location: str, storage: Storage) -> None:
-    """Write the table's `_last_checkpoint`, unless the log has a newer checkpoint; raises `StorageError`."""
+    """Write the table's `_last_checkpoint` for this checkpoint, unless it already names a newer one.
+
+    Raises `StorageError`.
+    """
     listing = end_of_log(location, storage)
     if listing is not None and any(each.version > checkpoint.version for each in listing.checkpoints):
         return
@@ -228,9 +232,11 @@ Row = tuple[str, dict[str, Any]]  # an action: its name, and its fields as value
 
 @dataclass(frozen=True)
 class WrittenCheckpoint:
-    """A checkpoint that was written: version, file location, number of actions, number of adds among them, and bytes.
+    """A checkpoint that was written: its version and file location.
 
-    Actions and bytes include those of sidecars. `details` are more fields for `_last_checkpoint`.
+    - `actions`, `adds`: the number of all actions, and of add actions, including those in sidecars.
+    - `size`: total bytes of the file and its sidecars.
+    - `details`: more fields for `_last_checkpoint`.
     """
 
     version: int

@@ -58,7 +58,10 @@ class CheckpointRows:
         return pa.schema([pa.field("add", pa.struct(fields)), pa.field("remove", pa.struct(list(REMOVE)))])
 
     def build(self, actions: pa.Table) -> pa.Table:
-        """Return the rows of reconciled actions, without expired tombstones; raises `CorruptMetadata`."""
+        """Return the checkpoint rows of reconciled file actions, without expired tombstones.
+
+        Raises `CorruptMetadata` for an add without a value for every partition column.
+        """
         is_add = actions["is_add"].to_numpy()
         removed = pc.struct_field(actions["remove"].combine_chunks(), "deletionTimestamp")
         fresh = pc.fill_null(pc.greater(removed, self.removed_after), False).to_numpy(zero_copy_only=False)
@@ -92,7 +95,10 @@ class CheckpointRows:
         return pa.StructArray.from_arrays(values, fields=list(kind), mask=adds.is_null())
 
     def _parse_stats(self, texts: pa.Array, recorded: pa.StructArray | None, parsed: ParsedStats) -> pa.StructArray:
-        """Return `stats_parsed`, copied from the last checkpoint's where possible, else parsed from the JSON texts."""
+        """Return the column `stats_parsed`.
+
+        It is copied from `recorded`, that of the last checkpoint, where possible, else parsed from the JSON in `texts`.
+        """
         if recorded is None:
             return parsed.parse_texts(texts)
         if recorded.type.equals(parsed.type()):
@@ -105,7 +111,7 @@ class CheckpointRows:
 
 
 def _fill_texts(texts: pa.Array, recorded: pa.StructArray) -> pa.Array:
-    """Return the statistics texts; missing ones are generated from the `stats_parsed` of the last checkpoint."""
+    """Return the JSON statistics in `texts`; missing ones are generated from `recorded`, the last `stats_parsed`."""
     missing = pc.and_(texts.is_null(), recorded.is_valid())
     if not pc.any(missing).as_py():
         return texts
@@ -120,7 +126,10 @@ def _clear_data_change(actions: pa.StructArray) -> pa.StructArray:
 
 
 class LiveFileCounter:
-    """Counts the adds of a checkpoint while it is written, and checks that each file is live only once."""
+    """Counts the adds of a checkpoint while it is written, and checks that each file is live only once.
+
+    `count` and `size` are the number and total bytes of the files so far.
+    """
 
     def __init__(self, location: str) -> None:
         self._location = location
@@ -181,7 +190,9 @@ _NAMES = tuple(OTHER_ACTIONS)
 class OtherActions:
     """The newest protocol, metaData, txn per application and domainMetadata per domain of a log.
 
-    Actions are applied in ascending order of versions.
+    Actions are applied in ascending order of versions. `of_table` has protocol and metaData by action name,
+    `transactions` has txn actions by application id, and `domains` has domainMetadata actions by domain, also removed
+    ones.
     """
 
     of_table: dict[str, Action] = field(default_factory=dict)
@@ -193,7 +204,10 @@ class OtherActions:
         self.apply(reversed(list(single_actions(commit, _NAMES))))
 
     def apply(self, actions: Iterable[Action]) -> None:
-        """Apply the actions of one version in order; raises `CorruptMetadata`."""
+        """Apply the actions of one version, oldest first.
+
+        Raises `CorruptMetadata` for two different protocol or metaData actions, or an action without its key.
+        """
         actions = list(actions)
         self.of_table |= only_actions(each for each in actions if each.name in ("protocol", "metaData"))
         for action in actions:
@@ -290,7 +304,10 @@ class StatsColumn:
 
 
 def columns_with_stats(schema: Schema, partition: Sequence[str], properties: DeltaProperties) -> list[StatsColumn]:
-    """Return the columns whose statistics a table keeps, in schema order; never those inside lists and maps."""
+    """Return the columns whose statistics a table keeps, in schema order; never those inside lists and maps.
+
+    `partition` are the names of the partition columns, which have none.
+    """
     fields = tuple(f for f in schema.fields if f.name not in partition and f.type != t.UNKNOWN)
     leaves = leaves_of(fields)
     indexed = is_indexed(leaves, properties)
@@ -377,7 +394,10 @@ def _walk(rows: pa.StructArray, path: Sequence[str]) -> pa.Array | None:
 
 
 def _convert_or_null(values: pa.Array, kind: pa.DataType, role: str) -> pa.Array:
-    """Convert recorded values to a column's type, or return nulls if they cannot be converted."""
+    """Convert recorded statistics values to a column's type, or return nulls if they cannot be converted.
+
+    `role` is their field in the statistics, such as `minValues`: decimal bounds are rounded down or up accordingly.
+    """
     try:
         return _convert(values, kind, role)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -405,7 +425,10 @@ def _matching(texts: pa.Array, pattern: str) -> pa.Array:
 
 
 def parsed_partitions(values: pa.MapArray, fields: Sequence[t.Field]) -> pa.StructArray:
-    """Return partition values as typed columns by physical name; raises `CorruptMetadata`."""
+    """Return `partitionValues_parsed`: partition values as a struct of typed columns by physical name.
+
+    Raises `CorruptMetadata` for a text that is not a value of the column's type.
+    """
     members = [
         typed_values(pc.map_lookup(values, pa.scalar(f.physical_name), "first"), replace(f, pad=0)) for f in fields
     ]

@@ -56,10 +56,11 @@ def clone_table(
 ) -> tuple[int, int]:
     """Create a Delta table in a folder from a version's files; return their number and total bytes.
 
-    Its rows do not keep the source's row ids: with row tracking, they get new ones. With `replace`, the folder may have
-    a table without rows: one commit gives it the source's columns, layout and files, and its history stays. Raises
-    `CreatedConcurrently` for any other table in the folder, `CommitConflict`, and `UnsupportedFeature` for a source
-    that lakescan cannot write or, as in Delta on Spark, a target with rows.
+    `properties` are set in addition to the source's. Its rows do not keep the source's row ids: with row tracking, they
+    get new ones. With `replace`, the folder may have a table without rows: one commit gives it the source's columns,
+    layout and files, and its history stays. Raises `CreatedConcurrently` for any other table in the folder,
+    `CommitConflict`, and `UnsupportedFeature` for a source that lakescan cannot write or, as in Delta on Spark, a
+    target with rows.
     """
     origin = source.segment.location
     source.protocol.check_readable(origin)
@@ -92,7 +93,10 @@ def clone_table(
 
 
 def _target_version(location: str, storage: Storage, source: DeltaVersion) -> DeltaVersion:
-    """Return the newest version of the table that a clone replaces; raises `UnsupportedFeature` if it cannot be."""
+    """Return the newest version of the table that a clone replaces.
+
+    Raises `UnsupportedFeature` if it has rows, another column mapping mode than `source`, or cannot be written.
+    """
     base = LogReader(location, storage).version(list_log(location, storage).segment())
     base.protocol.check_supports(Support.WRITE, "cloning onto", location)
     check_not_managed(base.protocol, "cloning onto", location)
@@ -161,7 +165,10 @@ def _state(source: DeltaVersion, location: str, properties: dict[str, str]) -> T
 
 
 def _absolute_adds(adds: pa.Table, live: pa.Table, origin: str) -> pa.Table:
-    """Return add actions with absolute locations of data files and deletion vectors, and without row ids."""
+    """Return add actions with absolute locations of data files and deletion vectors, and without row ids.
+
+    `live` are the same files as rows of `live_adds`, and `origin` is the source table's folder.
+    """
     rows = adds.num_rows
     paths = pa.array([_uri(each) for each in live["path"].to_pylist()], pa.string())
     columns = {
@@ -176,7 +183,10 @@ def _absolute_adds(adds: pa.Table, live: pa.Table, origin: str) -> pa.Table:
 
 
 def _absolute_vectors(vectors: pa.StructArray, origin: str) -> pa.Array:
-    """Return deletion vector descriptors with absolute file locations; inline vectors stay as they are."""
+    """Return deletion vector descriptors with absolute file locations; inline vectors stay as they are.
+
+    `origin` is the source table's folder, which relative locations refer to.
+    """
     named = pc.fill_null(pc.equal(vectors.field("storageType"), "u"), False)
     if not pc.any(named).as_py():
         return null_empty_vectors(vectors)
@@ -202,7 +212,10 @@ def _uri(location: str) -> str:
 def clone(
     source: ScanSpec, location: str, storage: Storage, properties: Mapping[str, str], *, replace: bool = False
 ) -> CloneResult:
-    """Clone the Delta table version that a scan reads into a folder; see `Table.clone`."""
+    """Clone the Delta table version that a scan reads into a folder; see `Table.clone`.
+
+    Raises `UnsupportedFeature` for an Iceberg table, and the errors of `clone_table`.
+    """
     table = source.table
     if not isinstance(table, DeltaTable):
         raise UnsupportedFeature(

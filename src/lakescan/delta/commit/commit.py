@@ -67,7 +67,10 @@ def check_commit_properties(names: Iterable[str]) -> None:
 
 @dataclass(frozen=True)
 class Operation:
-    """A commit's entry in the table's history: Delta's operation name, parameters and metrics."""
+    """A commit's entry in the table's history: Delta's operation name, parameters and metrics.
+
+    `is_blind_append` is whether the commit only adds files and depends on no others.
+    """
 
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -79,10 +82,12 @@ class Operation:
 class DeltaCommit:
     """One commit to a table that was read at the version `base`.
 
+    - `reads`: the files that the commit depends on, to detect conflicts.
     - `metadata`, `protocol`: the new ones, or None if unchanged.
     - `domains`: the changed metadata domains, as JSON text; None for a removed domain.
     - `properties`: commitInfo fields that the user adds.
     - `stamped`: a property of the new metadata that is set to the version of the commit.
+    - `policy`: how often and how fast the commit is retried after concurrent commits.
     - `id`: the commit's unique id.
     """
 
@@ -127,7 +132,7 @@ class DeltaCommit:
             attempts.wait_or_raise(self._location, CommitConflict(f"version {version - 1} is taken by another writer"))
 
     def _is_made(self, version: int, text: CommitText) -> bool:
-        """Try to make the commit as this version; return False if another commit has it."""
+        """Try to make the commit as this version; return False if the version already has a commit."""
         table = find_managed_table(self._location, self.storage)
         if table is None:
             return put_commit(self.storage, self._location, version, text.encode(), self.id)
@@ -181,9 +186,10 @@ class DeltaCommit:
         )
 
     def _text(self, version: int, mark: int | None, last: LogFile | None) -> CommitText:
-        """Return the commit with its content for this version; row ids continue after `mark`.
+        """Return the commit with its content for this version.
 
-        `last` is the previous commit, or None if the base has it only in a checkpoint.
+        Row ids continue after `mark`; None if files get no row ids. `last` is the previous commit, or None if the base
+        has it only in a checkpoint.
         """
         now = int(time.time() * 1000)
         times = {**self._in_commit_timestamp(version, now, last), "timestamp": now}
@@ -241,7 +247,10 @@ class DeltaCommit:
         return -1 if action is None else row_id_mark(action)
 
     def _winners(self, version: int) -> list[tuple[LogFile, WinningCommit]]:
-        """Return the commits of other writers starting at this version, oldest first, with their log files."""
+        """Return the commits starting at this version, oldest first, with their log files.
+
+        They are other writers', or this one if its response was lost. Raises `StorageError` if none can be found.
+        """
         columns = tuple(each.physical_name for each in self.base.partition_fields(self.base.schema()))
         commits = next_commits(self._location, version, self.storage)
         if not commits:
@@ -254,7 +263,10 @@ class DeltaCommit:
 def commit_info_of(
     operation: Operation, own_id: str, times: Mapping[str, int], more: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the fields of commitInfo; those of `times` come first, as an in-commit timestamp must."""
+    """Return the fields of commitInfo; those of `times` come first, as an in-commit timestamp must.
+
+    `own_id` becomes `txnId`, and `more` are additional fields.
+    """
     return {
         **times,
         "operation": operation.name,

@@ -27,11 +27,11 @@ def commit_file(location: str, version: int) -> str:
 
 
 def put_commit(storage: Storage, location: str, version: int, data: bytes, own_id: str) -> bool:
-    """Create the commit file; return False if another writer's commit has the version.
+    """Create the commit file of a version; return False if another writer's commit has the version.
 
-    After an error the same bytes are put again: they are the commit, whichever attempt succeeds. Raises
-    `CommitStateUnknown` if no attempt gets a response or the file cannot be looked up after a rejection, and
-    `NotCreated` if the commit was provably not made.
+    After an error the same `data` is put again: it is the commit, whichever attempt succeeds. `own_id` is the `txnId`
+    in it, which identifies the commit in the log. Raises `CommitStateUnknown` if no attempt gets a response or the file
+    cannot be looked up after a rejection, and `NotCreated` if the commit was provably not made.
     """
     file = commit_file(location, version)
 
@@ -56,7 +56,10 @@ def put_commit(storage: Storage, location: str, version: int, data: bytes, own_i
 
 
 def _retry_send(look: Callable[[], bool | None]) -> bool | None:
-    """Call `look`, which puts the commit, until the request is sent; raises its errors, finally `NotSent`."""
+    """Return the result of `look`, which puts the commit; call it again as long as the request cannot be sent.
+
+    Raises the errors of `look`, and `NotSent` after the last attempt.
+    """
     attempts: Attempts | None = None
     while True:
         try:
@@ -69,7 +72,7 @@ def _retry_send(look: Callable[[], bool | None]) -> bool | None:
 
 
 def _whose(storage: Storage, file: str, own_id: str) -> str:
-    """Return whose commit the file holds: nobody's if it does not exist, our own, or another writer's."""
+    """Return whose commit the file holds: `_NOBODY` if it does not exist, `_OWN`, or `_OTHER` (another writer's)."""
     if storage.look_up([file])[0] is None:
         return _NOBODY
     return _OWN if _is_own(storage, file, own_id) else _OTHER

@@ -37,7 +37,7 @@ class Reads:
     """The files that a commit depends on, in addition to the files that it removes.
 
     - `may_have_read`: takes files that concurrent commits added (rows of `ActionReader.changes`); returns a mask of
-      those that the commit would have read. None for an append, or for a rewrite of the same rows.
+      those that the commit would have read. By default no file: for an append, or for a rewrite of the same rows.
     - `has_read`: takes canonical locations of files; returns a mask of those that the commit read. A concurrent commit
       that removes one conflicts even if it only moves the rows, since they may change again before this commit.
     - `everything`: whether the commit read the whole table, so that any file whose rows are removed conflicts.
@@ -58,7 +58,14 @@ class Reads:
 
 @dataclass(frozen=True)
 class Intent:
-    """The properties of a commit that decide conflicts; `removed` are file locations."""
+    """The properties of a commit that decide whether it conflicts with concurrent commits.
+
+    - `removed`: the locations of files that it removes, or adds again with another deletion vector or other row ids.
+    - `changes_data`: whether it changes rows, rather than moving them.
+    - `app_id`: the application id of its `txn` action, or None.
+    - `domains`: the metadata domains that it changes.
+    - `passes_blind_appends`: whether blind appends do not conflict.
+    """
 
     reads: Reads
     removed: pa.Array
@@ -75,7 +82,10 @@ class Intent:
 
 @dataclass(frozen=True)
 class WinningCommit:
-    """A concurrent commit that took the version; its properties raise `CorruptMetadata` if the commit is damaged."""
+    """A concurrent commit with the version that this commit tried to take.
+
+    Its properties raise `CorruptMetadata` if the commit is damaged.
+    """
 
     text: LogText
     reader: ActionReader
@@ -92,7 +102,7 @@ class WinningCommit:
 
     @cached_property
     def others(self) -> Mapping[str, list[Action]]:
-        """The other actions of the commit, by name."""
+        """The non-file actions of the commit, by name."""
         others: dict[str, list[Action]] = {}
         for action in single_actions(self.text, _OTHERS):
             others.setdefault(action.name, []).append(action)
@@ -163,7 +173,10 @@ class WinningCommit:
 
 
 def row_id_mark(action: Action) -> int | None:
-    """Return the high-water mark from the domain metadata of row tracking; raises `CorruptMetadata` without one."""
+    """Return the row id high-water mark in the domainMetadata action of row tracking.
+
+    Raises `CorruptMetadata` without one.
+    """
     text = action.text("configuration") or ""
     inner = Action("rowIdHighWaterMark", parse_object(text, action.where), action.where)
     mark = inner.whole_number("rowIdHighWaterMark")
@@ -182,12 +195,15 @@ def planner_of(scan: ScanSpec, version: DeltaVersion, predicate: Predicate = TRU
 
 
 def overwrite_reads(scan: ScanSpec, version: DeltaVersion, where: Predicate | None) -> Reads:
-    """Return the reads of an overwrite: a concurrently added file with rows that match `where` conflicts."""
+    """Return the reads of an overwrite: a concurrently added file with rows that match `where` conflicts.
+
+    `where` is None for an overwrite of the whole table.
+    """
     return Reads.whole_table() if where is None else Reads(_may_match(scan, version, where))
 
 
 def statement_reads(scan: ScanSpec, version: DeltaVersion, read: Predicate | None) -> Reads:
-    """Return the reads of a DELETE, UPDATE or MERGE.
+    """Return the reads of a DELETE, UPDATE or MERGE that read rows matching `read`, or all rows if that is None.
 
     They are those of an overwrite, and the base's files that may have rows that match `read`. The base's files are
     planned only if a concurrent commit has to be compared with them.

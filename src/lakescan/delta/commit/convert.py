@@ -58,7 +58,7 @@ class Conversion:
 
 @dataclass(frozen=True)
 class _File:
-    """A file with its columns and the statistics of its footer."""
+    """A Parquet file with its columns, without partition columns, and the statistics of its footer."""
 
     entry: FileEntry
     columns: tuple[t.Field, ...]
@@ -69,7 +69,8 @@ def convert_folder(location: str, how: Conversion, storage: Storage) -> int:
     """Make the Parquet files under a folder a Delta table, in place; return the number of files.
 
     The table gets the columns of all files. Raises `SchemaMismatch` if files have a column in different types,
-    `InvalidOption` if the folders are not named after the partition columns, `CreatedConcurrently` and `CorruptData`.
+    `InvalidOption` if the folders are not named after the partition columns, `UnsupportedFeature` for columns that a
+    Delta table cannot have and for column mapping, `CreatedConcurrently` and `CorruptData`.
     """
     found = FolderFiles.list_folder(location, storage)
     _check_partitions(found, how.partition_columns)
@@ -106,7 +107,7 @@ def convert_folder(location: str, how: Conversion, storage: Storage) -> int:
 
 
 def _check_partitions(found: FolderFiles, columns: Sequence[t.Field]) -> None:
-    """Raise `InvalidOption` unless folders are named after the partition columns, with values of their types."""
+    """Raise `InvalidOption` unless the folders are named after the partition columns, with values of their types."""
     names = [each.name for each in columns]
     if sorted(names) != sorted(found.folders):
         given, there = ", ".join(names) or "nothing", ", ".join(found.folders) or "no column"
@@ -145,7 +146,11 @@ def _read_file(entry: FileEntry, storage: Storage, without: set[str]) -> _File:
 
 
 def _leaves(field: FileField, way: tuple[t.Field, ...], place: int) -> Iterator[tuple[int, FileField, LeafColumn]]:
-    """Yield the leaf columns outside lists and maps, each with its leaf index in the Parquet file."""
+    """Yield the leaf columns of a file's field, except those inside lists and maps.
+
+    Each comes with its leaf index in the Parquet file and its field. `way` are the table's fields from the column to
+    `field`, and `place` is the leaf index of the first leaf.
+    """
     kind = way[-1].type
     if isinstance(kind, t.Struct):
         for child, member in zip(field.children, kind.fields, strict=True):
@@ -156,7 +161,10 @@ def _leaves(field: FileField, way: tuple[t.Field, ...], place: int) -> Iterator[
 
 
 def _statistics(data: ParquetData, leaves: Sequence[tuple[int, FileField, LeafColumn]]) -> FileStatistics:
-    """Return counts and bounds from the footer, which has no NaN counts, so floating-point columns get no bounds."""
+    """Return the row count, null counts and bounds of `leaves` (see `_leaves`) from a file's footer.
+
+    Floating-point columns get no bounds, since the footer has no NaN counts.
+    """
     groups = data.footer.statistics([place for place, _, _ in leaves])
     rows, writer = np.diff(data.footer.first_rows).tolist(), data.file.metadata.created_by
     found = []

@@ -39,8 +39,8 @@ _BEFORE_ALL = -1  # the version before the first one
 class NewDeltaTable:
     """A new table whose folder has no log until the commit.
 
-    `committer` registers its name in a catalog; None for a table without a name. It can be pickled, so that other
-    processes can write its files and commit it.
+    `committer` registers its name in a catalog; None for a table without a name. The object can be pickled, so that
+    other processes can write the table's files and commit it.
     """
 
     location: str
@@ -57,7 +57,7 @@ class NewDeltaTable:
 
     @cached_property
     def writes(self) -> DeltaWrites:
-        """The writer of data files, with the metadata that the table will have."""
+        """The settings for writing data files, with the metadata that the table will have."""
         return _writes(self.location, self.new, self.storage, self.options)
 
     def commit(self, files: Sequence[WrittenFile]) -> None:
@@ -80,7 +80,7 @@ class NewDeltaTable:
         return self
 
     def referenced_locations(self) -> Iterator[pa.Array]:
-        """Yield the file locations of a table that another writer created in the folder."""
+        """Yield the file locations of a table that another writer created in the folder, if any."""
         if is_table(self.location, self.storage):
             yield from new_files_since(self.location, self.storage, _BEFORE_ALL)
 
@@ -109,7 +109,7 @@ class ReplacedDeltaTable:
 
     @cached_property
     def writes(self) -> DeltaWrites:
-        """The writer of data files, with the metadata that the table will have."""
+        """The settings for writing data files, with the metadata that the table will have."""
         return _writes(self._location, as_replacement(self.base, self.new), self.storage, self.options)
 
     def set_transaction(self, application: str, number: int) -> ReplacedDeltaTable:

@@ -76,7 +76,7 @@ class NewDelta:
 class InitialRows:
     """The rows that a table is created with: the files to add and their metrics for the table's history.
 
-    - `metadata`: the table's metadata with the last values of identity columns; None if there are none.
+    - `metadata`: the table's metadata with the last values of identity columns; None without such columns.
     - `properties`: commitInfo fields that the user adds.
     - `of_query`: whether the rows come from a query, as in CREATE TABLE AS SELECT.
     """
@@ -142,9 +142,10 @@ def commit_first(
     transaction: SetTransaction | None = None,
     properties: Mapping[str, Any] | None = None,
 ) -> None:
-    """Commit the first version of a table; raises `CreatedConcurrently` if the log already has a version 0.
+    """Commit the first version of a table.
 
-    Files get row ids if the table has row tracking. `properties` are commitInfo fields that the user adds.
+    Files get row ids if the table has row tracking. `properties` are commitInfo fields that the user adds. Raises
+    `CreatedConcurrently` if the log already has a version 0, and the errors of `put_commit`.
     """
     check_managed_change(location, storage, (protocol, metadata), (protocol, metadata))
     now = int(time.time() * 1000)
@@ -177,7 +178,10 @@ def replace_table(location: str, definition: TableDefinition, storage: Storage) 
 
 
 def replaceable_version(location: str, storage: Storage) -> DeltaVersion:
-    """Return the newest version of a table; raises `UnsupportedFeature` if it cannot be replaced."""
+    """Return the newest version of a table for a replacement.
+
+    Raises `UnsupportedFeature` if it is append-only, catalog-managed, or has features that lakescan cannot write.
+    """
     base = LogReader(location, storage).version(list_log(location, storage).segment())
     base.protocol.check_supports(Support.WRITE, "replacing", location)
     check_not_managed(base.protocol, "replacing", location)
@@ -187,9 +191,9 @@ def replaceable_version(location: str, storage: Storage) -> DeltaVersion:
 
 
 def as_replacement(base: DeltaVersion, new: NewDelta) -> NewDelta:
-    """Return the definition of a new table that replaces `base`: its protocol keeps the old features.
+    """Return the new table as a replacement of `base`: its protocol keeps the features of `base`.
 
-    Protected checkpoints stay protected.
+    Protected checkpoints of `base` stay protected.
     """
     configuration = keep_protection(new.metadata.configuration, base.metadata)
     metadata = replace(new.metadata, configuration=configuration)
@@ -272,7 +276,7 @@ def new_table(definition: TableDefinition) -> NewDelta:
 
 
 def new_table_at(place: TablePlace, definition: TableDefinition, name: str) -> NewDelta:
-    """Return a new table from its definition and the requirements of its catalog; `name` is for messages.
+    """Return a new table from its definition and the requirements of its catalog in `place`; `name` is for messages.
 
     Raises `InvalidOption` for properties with other values than the catalog requires, `UnsupportedFeature` for required
     features that lakescan cannot write, and the errors of `new_table`.
@@ -292,7 +296,11 @@ def new_table_at(place: TablePlace, definition: TableDefinition, name: str) -> N
 
 
 def protocol_of(definition: TableDefinition, properties: Mapping[str, str], declared: Collection[str] = ()) -> Protocol:
-    """Return the lowest protocol with the features that properties, column types and declarations need."""
+    """Return the lowest protocol with all features that a new table needs.
+
+    These are the features of its properties and column types, the `declared` ones, those that the protocol versions in
+    its properties imply, and those that these features depend on.
+    """
     brought = {type_feature(column.type) for column in t.walk(definition.columns)} - {None}
     features = {*new_table_features(properties), *declared, *(name for name in brought if name is not None)}
     asked = implied_features(int(properties.get(_WRITER, 2)), int(properties.get(_READER, 1)))
@@ -300,7 +308,7 @@ def protocol_of(definition: TableDefinition, properties: Mapping[str, str], decl
 
 
 def partition_column(definition: TableDefinition, term: Term) -> str:
-    """Return the name of a partition column; raises `UnsupportedFeature` for a transform or a struct field."""
+    """Return the column name of a partition term; raises `UnsupportedFeature` for a transform or a struct field."""
     if term.name != "identity":
         raise UnsupportedFeature(f"partitioning a Delta table by {term}", "Partition it by plain columns.")
     field = definition.schema.field(term.column)
@@ -359,7 +367,7 @@ def declared_schema(definition: TableDefinition) -> str:
 
 
 def add_declarations(state: TableState, definition: TableDefinition) -> TableState:
-    """Return the new table with the definition's constraints and clustering columns.
+    """Return the state of a new table with the definition's constraints and clustering columns added.
 
     Raises `UnsupportedFeature` for rules that lakescan's writer cannot enforce.
     """
@@ -374,7 +382,7 @@ def add_declarations(state: TableState, definition: TableDefinition) -> TableSta
 
 
 def declarations_of(version: DeltaVersion, storage: Storage) -> TableDeclarations:
-    """Return the column rules, clustering columns and constraints of a table, which would declare them again."""
+    """Return the column rules, clustering columns and constraints of a table, as a definition would declare them."""
     metadata, protocol = version.metadata, version.protocol
     schema = parse_schema_tree(metadata.schema_string)
     rules = {node["name"]: _declared_rule(node.get("metadata") or {}, protocol.features) for node in schema["fields"]}

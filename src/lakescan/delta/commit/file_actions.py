@@ -88,7 +88,7 @@ class FileActions:
         return pa.concat_tables(tables)
 
     def checkpoint_file(self, location: str) -> Iterator[pa.Table]:
-        """Yield the file actions of one checkpoint file or sidecar, in batches."""
+        """Yield the adds and removes of one checkpoint file or sidecar, in batches."""
         if location.endswith(".json"):
             yield self.commits([LogText(location, self.storage.read(location))])
             return
@@ -146,7 +146,7 @@ class FileActions:
         return table
 
     def _maps_schema(self, names: Names) -> pa.Schema:
-        """Return a schema that reads the actions' maps as structs with all names that occur in them."""
+        """Return a schema that reads the actions' maps as structs with all keys that occur in them (`names`)."""
         fields = []
         for action, members in _MAPS.items():
             parts = []
@@ -157,11 +157,11 @@ class FileActions:
         return pa.schema(fields)
 
     def _always(self, member: str) -> tuple[str, ...]:
-        """Return the keys that a map keeps even if their value is null."""
+        """Return the keys that the map field `member` keeps even for null: the partition columns, or none."""
         return self.partition_columns if member == "partitionValues" else ()
 
     def _check_known(self, names: Names, location: str) -> None:
-        """Raise `UnsupportedFeature` for unknown actions and fields in JSON lines."""
+        """Raise `UnsupportedFeature` for unknown actions and fields in JSON lines; `names` are those of `names_in`."""
         for action in sorted(set(names) - {*FILE_ACTIONS, *_OTHERS}):
             raise self._loss_error(f"the action {action!r}", location)
         for action in FILE_ACTIONS:
@@ -172,7 +172,10 @@ class FileActions:
                 raise self._loss_error(f"the member {action}.deletionVector.{member}", location)
 
     def _check_members(self, rows: pa.StructArray, name: str, known: set[str], location: str) -> None:
-        """Raise `UnsupportedFeature` for unknown fields in checkpoint rows, unless they are null in every row."""
+        """Raise `UnsupportedFeature` for fields of `rows` outside `known`, unless they are null in every row.
+
+        `name` is the action or field that the rows are, for the message.
+        """
         for field in rows.type:
             if field.name not in known and struct_member(rows, field.name).null_count < len(rows):
                 raise self._loss_error(f"the member {name}.{field.name}", location)
@@ -236,7 +239,10 @@ _MOST_BLOCK = (1 << 31) - 1
 
 
 def names_in(lines: LogLines) -> Names:
-    """Return the names of the actions in the lines and, for file actions, the names of their fields at all depths."""
+    """Return the names of the actions in the lines and, for file actions, the names of their fields at all depths.
+
+    Fields that are null in every line are left out.
+    """
     is_file = pc.match_substring_regex(lines.raw, _FILE_LINE)
     names: Names = {}
     for line in lines.raw.filter(pc.invert(is_file)).to_pylist():  # few: a commit has one of each kind
@@ -302,7 +308,7 @@ _OF_SCANS = frozenset(
 def live_adds(version: DeltaVersion, storage: Storage) -> pa.Table:
     """Return the live files of a version, with the columns of `ActionReader` and `written_path`.
 
-    `written_path` is the path as the log spells it.
+    `written_path` is the path as the log spells it. Raises `CorruptMetadata`.
     """
     names = tuple(field.physical_name for field in version.partition_fields(version.schema()))
     reader = ActionReader(storage, names)
@@ -312,7 +318,10 @@ def live_adds(version: DeltaVersion, storage: Storage) -> pa.Table:
 
 
 def written_actions(files: Sequence[WrittenFile], writes: DeltaWrites) -> pa.Table:
-    """Return written files as file actions that a scan can plan before they are committed."""
+    """Return written files as add actions that a scan can plan before they are committed.
+
+    They have only the columns of `ActionReader` that planning needs, and locations as paths.
+    """
     values = [writes.partition_values(each.key) for each in files]
     partition = pa.struct([pa.field(each.physical_name, pa.string()) for each in writes.partition_fields])
     rows = len(files)
@@ -369,9 +378,10 @@ def whole_adds(version: DeltaVersion, storage: Storage, live: pa.Table) -> pa.Ta
 
 
 def _beyond_scans(version: DeltaVersion, storage: Storage, live: pa.Table) -> pa.Table:
-    """Return the adds of the live files, read by `FileActions`.
+    """Return the add actions of live files with the fields that scans do not read, such as tags.
 
-    Checkpoints are read without the fields that scans read.
+    Each is read by `FileActions` from the commit or checkpoint that has it. The rows are in any order, and may include
+    other files.
     """
     reader = FileActions(storage, (), "marking rows of files as deleted")
     versions = set(pc.unique(live["version"]).to_pylist())

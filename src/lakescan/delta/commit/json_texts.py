@@ -91,9 +91,9 @@ def stats_texts(stats: pa.StructArray) -> pa.Array:
 
 
 def _as_json(values: pa.Array, role: str) -> pa.Array:
-    """Return the values in types that JSON has, null for NaN and infinity.
+    """Return statistics values in types that JSON has, null for NaN and infinity.
 
-    `role` is the statistics field, such as `maxValues`.
+    Dates and timestamps become text. `role` is the statistics field, such as `maxValues`.
     """
     kind = values.type
     if pa.types.is_struct(kind):

@@ -24,9 +24,9 @@ _LOG = logging.getLogger("lakescan")
 def run_post_commit_hooks(
     location: str, version: int, text: CommitText, before: tuple[Protocol, Metadata] | None, storage: Storage
 ) -> None:
-    """Write the version's checksum, and a checkpoint and log clean-up if they are due.
+    """Write the version's checksum, and a checkpoint and log clean-up if they are due; errors are only logged.
 
-    `before` are the protocol and metadata of the previous version, or None for a new table.
+    `text` is the commit. `before` are the protocol and metadata of the previous version, or None for a new table.
     """
     _try("checksum", location, version, lambda: _write_checksum(location, version, text, before, storage))
     metadata = text.metadata or (before[1] if before else None)

@@ -58,7 +58,10 @@ class RestoredFiles:
         )
 
     def check_present(self, version: int, location: str, storage: Storage) -> None:
-        """Raise `MissingFile` if a file to add again, or its deletion vector, is no longer in storage."""
+        """Raise `MissingFile` if a file to add again, or its deletion vector, is no longer in storage.
+
+        `version` is the version to restore, for the message, and `location` the table's folder.
+        """
         vectors = self.back["vector"].combine_chunks()
         with_vector = vectors.filter(pc.is_valid(vectors.field("storageType")))
         beside = delete_table(with_vector, location)["path"] if len(with_vector) else pa.array([], pa.string())
@@ -73,7 +76,7 @@ class RestoredFiles:
             )
 
     def changes(self, earlier: DeltaVersion, storage: Storage) -> DeltaFileChanges:
-        """Return the file actions of the restore commit."""
+        """Return the file actions of the commit that restores the version `earlier`."""
         return DeltaFileChanges(whole_adds(earlier, storage, self.back), remove_actions(self.gone))
 
     @property
@@ -91,10 +94,10 @@ class RestoredFiles:
 
 
 def restored_metadata(now: Metadata, earlier: Metadata) -> Metadata:
-    """Return the earlier metadata, with the newer column ids, identity values, table id and checkpoint protection kept.
+    """Return the earlier metadata with the current table id, and with later column ids, identity values and protection.
 
-    Ids that are assigned later so continue after all assigned ids. Protected checkpoints stay protected, since their
-    versions remain in the table's history.
+    Ids and identity values that are assigned later so continue after all assigned ones. Protected checkpoints stay
+    protected, since their versions remain in the table's history.
     """
     configuration = keep_protection(earlier.configuration, now)
     if _LAST_ID in configuration:
@@ -111,7 +114,10 @@ def keep_protection(configuration: Mapping[str, str], base: Metadata) -> dict[st
 
 
 def restored_domains(now: DeltaVersion, earlier: DeltaVersion, storage: Storage) -> dict[str, str | None]:
-    """Return the earlier version's clustering domain if it differs; other domains are not restored."""
+    """Return the change of the clustering domain that a restore needs; empty if it is the same in both versions.
+
+    The value is the earlier configuration as JSON text, or None to remove the domain. Other domains are not restored.
+    """
     reader = LogReader(now.segment.location, storage)
     mine, theirs = (_text(reader.domains(each.segment).get(CLUSTERING)) for each in (now, earlier))
     return {} if mine == theirs else {CLUSTERING: theirs}
@@ -122,7 +128,7 @@ def _text(action: Any) -> str | None:
 
 
 def keep_identity_marks(schema: str, now: str) -> str:
-    """Return the schema with identity columns that continue after the values assigned in the schema `now`."""
+    """Return a schema's JSON with identity columns that continue after the values assigned in the schema `now`."""
     node, marks = parse_schema_tree(schema), _marks(now)
     changed = False
     for field in node["fields"]:
@@ -164,7 +170,8 @@ def restore(
 ) -> RestoreResult:
     """Commit an earlier version's state to the table of a scan, whose newest version is `now`; see `Target.restore`.
 
-    Commits nothing if the earlier version is the newest one.
+    Commits nothing if the earlier version is the newest one. `check_removable` is called before files are removed, and
+    raises an error if the table does not allow that.
     """
     location, newest = now.segment.location, now.segment.version
     now.protocol.check_supports(Support.WRITE, "restoring", location)
@@ -204,7 +211,10 @@ def restore(
 
 
 def _version(scan: ScanSpec, version: int | str | None, timestamp: datetime | None) -> DeltaVersion:
-    """Return the version to restore; a timestamp after the newest version selects the newest, as in Delta on Spark."""
+    """Return the version to restore; a timestamp after the newest version selects the newest, as in Delta on Spark.
+
+    Raises `NoSuchSnapshot` for an unknown version or a timestamp before the log.
+    """
     table = scan.table
     assert isinstance(table, DeltaTable)
     try:

@@ -46,7 +46,10 @@ _CLAUSES = ("matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePred
 
 
 def allows_vectors(protocol: Protocol, metadata: Metadata) -> bool:
-    """Return whether writers may mark rows in deletion vectors; readers must apply existing ones in any case."""
+    """Return whether the table allows writers to mark rows in deletion vectors.
+
+    Readers must apply existing ones in any case.
+    """
     return "deletionVectors" in protocol.features and metadata.properties.deletion_vectors
 
 
@@ -64,7 +67,7 @@ def check_vectors(protocol: Protocol, metadata: Metadata, name: str) -> None:
 def mode_of(option: str | None, protocol: Protocol, metadata: Metadata, name: str) -> RowLevelOperationMode:
     """Return the row-level operation mode: the write option's, else merge-on-read if the table allows deletion vectors.
 
-    Raises `UnsupportedFeature` if the option is merge-on-read and the table does not allow it.
+    Raises `UnsupportedFeature` if the option is merge-on-read and the table, whose name is `name`, does not allow it.
     """
     mode = RowLevelOperationMode(
         option
@@ -80,10 +83,10 @@ def mode_of(option: str | None, protocol: Protocol, metadata: Metadata, name: st
 
 
 def file_changes(changes: RowChanges, files: ChangedFiles, writes: DeltaWrites) -> DeltaFileChanges:
-    """Return the file actions of the commit.
+    """Return the file actions of a statement's commit.
 
-    `dataChange` is false if the table records change files, and the statement has neither change files nor deletes: it
-    only moved rows.
+    `changes` are the statement's new files and change files, and `files` the live files that lose rows. `dataChange` is
+    false if the table records change files, and the statement has neither change files nor deletes: it only moved rows.
     """
     moves_only = changes.change_files is not None and not changes.change_files and not changes.deletes
     new = add_actions(changes.files, writes, changes_data=not moves_only)
@@ -158,7 +161,7 @@ def _merge_metrics(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
 
 
 def _file_metrics(changes: RowChanges, files: ChangedFiles, number: str, size: str, prefix: str) -> Mapping[str, int]:
-    """Return the file metrics, with Delta's names built from `number`, `size` and `prefix`.
+    """Return the file metrics of a statement, with names that are formatted from `number`, `size` and `prefix`.
 
     As in Delta, an updated deletion vector also counts as added and removed, while its data file counts as neither.
     """
@@ -258,7 +261,10 @@ def _empty_files(deletes: Sequence[WrittenDeletes]) -> pa.Array:
 
 
 def _check_same(version: DeltaVersion, live: pa.Table, deletes: Sequence[WrittenDeletes]) -> None:
-    """Raise `CommitConflict` if a new vector was not made from the file's current one: deleted rows would reappear."""
+    """Raise `CommitConflict` if a new vector was not made from the file's current one: deleted rows would reappear.
+
+    `live` are the files of `deletes`, in the same order.
+    """
     vectors = live["vector"].combine_chunks()
     present = pc.is_valid(pc.struct_field(vectors, "storageType"))
     known = iter(delete_files(delete_table(vectors.filter(present), version.segment.location)))
@@ -320,7 +326,7 @@ def _parse_stats(text: str | None) -> Mapping[str, Any]:
 
 
 def vector_tombstones(version: DeltaVersion, storage: Storage) -> pa.Table:
-    """Return `remove` actions (`REMOVE`) for deletion vector files of recently removed data files.
+    """Return `remove` actions (`REMOVE`) for the deletion vector files of data files removed within the retention time.
 
     Raises `CorruptMetadata` and `StorageError`.
     """

@@ -71,7 +71,7 @@ def commit_staged(
 
 
 def _is_other_commit(storage: Storage, file: str, own_id: str) -> bool:
-    """Return whether a published commit is provably not this one."""
+    """Return whether the commit in `file` is provably not the one with the id `own_id`; False if it cannot be read."""
     try:
         return commit_info(LogText(file, storage.read(file))).get(ID) != own_id
     except (LakescanError, OSError):
@@ -96,7 +96,10 @@ def _propose(table: ManagedTable, storage: Storage, staged: StagedCommit, change
 
 
 def _publish_or_log(table: ManagedTable, storage: Storage, ratified: RatifiedCommits, own: Mapping[str, bytes]) -> None:
-    """Publish ratified commits; on failure only log a warning, since readers and writers get them from the catalog."""
+    """Publish ratified commits; on failure only log a warning, since readers and writers get them from the catalog.
+
+    `own` maps the names of staged files to their content, as for `publish_ratified`.
+    """
     try:
         publish_ratified(table, storage, ratified, own)
     except (LakescanError, OSError) as error:
@@ -139,7 +142,8 @@ def check_managed_change(
 ) -> None:
     """Raise `UnsupportedFeature` for a change of protocol or metadata that the catalog must make, or forbids.
 
-    Raises `CommitConflict` if the table was opened as catalog-managed and its current version no longer is.
+    `before` and `after` are the protocol and metadata before and after the commit. Raises `CommitConflict` if the table
+    was opened as catalog-managed and its current version no longer is.
     """
     was, will = (bool(each[0].features & set(FEATURES)) for each in (before, after))
     if find_managed_table(location, storage) is None:
@@ -160,7 +164,7 @@ def check_managed_change(
 
 
 def check_not_managed(protocol: Protocol, doing: str, location: str) -> None:
-    """Raise `UnsupportedFeature` for an operation that is not possible on catalog-managed tables."""
+    """Raise `UnsupportedFeature` for a catalog-managed table; `doing` names the operation in the message."""
     for name in sorted(protocol.features & set(FEATURES)):
         raise UnsupportedFeature(
             f"{doing} Delta tables with the feature {name!r}",

@@ -117,7 +117,10 @@ def _last(by_name: Mapping[str, list[Node]], name: str) -> Node | None:
 
 
 def _add_time(node: dict[str, Any], info: Node) -> bool:
-    """Add the in-commit timestamp if the table has enabled them; return False if it is required but missing."""
+    """Add the in-commit timestamp of `info` (commitInfo) to a checksum if the table has enabled them.
+
+    Returns False if it is required but missing.
+    """
     if str(_configuration(node).get("delta.enableInCommitTimestamps")).lower() != "true":
         return True
     time = as_long(info.get("inCommitTimestamp"))
@@ -133,7 +136,11 @@ def _configuration(node: Node) -> Node:
 def _list_actions(
     name: str, previous: Node | None, by_name: Mapping[str, list[Node]], metadata: Node
 ) -> list[Node] | None:
-    """Return the live actions of one kind, or None if the previous ones are unknown or there are too many."""
+    """Return the live actions of one kind, or None if the previous ones are unknown or there are too many.
+
+    `name` is the kind's name in checksums (a key of `_LISTS`), `by_name` are the commit's actions, and `metadata` is
+    the table's metadata in the checksum.
+    """
     action, key, most = _LISTS[name]
     expires = "delta.setTransactionRetentionDuration" in (metadata.get("configuration") or {})
     before = [] if previous is None else previous.get(name)

@@ -37,7 +37,10 @@ Rule = TypeVar("Rule")
 
 @dataclass(frozen=True)
 class DeclaredRules:
-    """The column rules of one table; `now` is the time of the write.
+    """Parses the column rules of one table.
+
+    - `schema`: the table's columns; hidden columns may follow them.
+    - `now`: the time of the write, for `current_timestamp()` in defaults.
 
     Rules that lakescan cannot enforce raise `UnsupportedFeature`.
     """
@@ -49,7 +52,7 @@ class DeclaredRules:
     now: datetime
 
     def rules(self) -> ColumnRules:
-        """Return all rules; raises `CorruptMetadata` for invalid declarations."""
+        """Return all rules; raises `CorruptMetadata` for invalid declarations, and `UnsupportedFeature`."""
         self._check_nested()
         return ColumnRules(
             {**self._checks(), **self._invariants()},
@@ -61,7 +64,7 @@ class DeclaredRules:
 
     @cached_property
     def _fields(self) -> list[dict[str, Any]]:
-        """The columns in the schema's JSON."""
+        """The JSON objects of the columns in the table's schema."""
         fields: list[dict[str, Any]] = parse_json(self.metadata.schema_string, self.location)["fields"]
         return fields
 
@@ -106,7 +109,10 @@ class DeclaredRules:
         return self._parse_rule(what, text, lambda: RowCondition.parse(text, self.schema))
 
     def _parse_rule(self, what: str, text: str, parse: Callable[[], Rule]) -> Rule:
-        """Return the result of `parse`; re-raise its errors as `UnsupportedFeature` that names the rule."""
+        """Return the result of `parse`; re-raise its errors as `UnsupportedFeature` that names the rule.
+
+        `what` and `text` are the rule's name and its SQL text, for the message.
+        """
         whole = f"{what} of {self.location}, {text}"
         try:
             return parse()
@@ -178,7 +184,12 @@ class DeclaredRules:
 
 @dataclass(frozen=True)
 class _FieldMetadata:
-    """The metadata of a field in the schema's JSON; `is_repeated` if it is within a list or map."""
+    """The metadata of a field in the schema's JSON.
+
+    - `path`: the dotted name.
+    - `is_column`: whether the field is a top-level column.
+    - `is_repeated`: whether it is within a list or map.
+    """
 
     path: str
     metadata: Mapping[str, Any]
@@ -204,5 +215,8 @@ def _schema_fields(nodes: list[dict[str, Any]]) -> Iterator[_FieldMetadata]:
 
 
 def _align_mark(mark: int, start: int, step: int) -> int:
-    """Return the high-water mark, rounded to the next value of the column, since users may insert other values."""
+    """Return a high-water mark, advanced to a value of the identity column: `start`, `start` + `step`, and so on.
+
+    Users may have inserted other values, so `mark` need not be one.
+    """
     return start - (start - mark) // step * step

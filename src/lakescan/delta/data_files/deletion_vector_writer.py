@@ -50,7 +50,13 @@ def vector_key(delete: DeleteFile) -> VectorKey:
 
 @dataclass(frozen=True)
 class _Vector:
-    """A vector to write for a file with `records` rows; it deletes `rows` rows that were not deleted before."""
+    """A vector to write for a data file.
+
+    - `records`: the number of rows of the data file, including deleted ones.
+    - `bitmap`: all rows that are deleted after the write.
+    - `rows`: how many of them were not deleted before.
+    - `before`: the key of the existing vector that it replaces, or None.
+    """
 
     path: str
     records: int
@@ -125,7 +131,10 @@ class VectorWriter:
         return vectors
 
     def _existing(self, files: FileTable) -> dict[int, tuple[VectorKey, BitMap64]]:
-        """Return the existing vectors, by the index of their data file."""
+        """Return the existing vectors with their keys, by the index of their data file.
+
+        Raises `ValueError` for a file with other deletes than one deletion vector.
+        """
         lengths = files.references.counts
         deletes = DeleteFiles(files.deletes).at(files.references.number.tolist())
         other = [each for each in deletes if each.kind != DeleteKind.VECTOR or each.kept]
@@ -146,7 +155,7 @@ class VectorWriter:
             return file.rows
 
     def _write(self, group: Sequence[tuple[_Vector, bytes]], written: list[str]) -> Iterator[WrittenDeletes]:
-        """Write one file of vectors, and yield a `WrittenDeletes` for each."""
+        """Write one file of vectors, append its location to `written`, and yield a `WrittenDeletes` for each vector."""
         own = self._half + secrets.token_bytes(8)
         prefix = "".join(secrets.choice(_ALPHANUMERIC) for _ in range(self.prefix_length))
         folders = [prefix] if prefix else []
@@ -169,7 +178,7 @@ class VectorWriter:
 
 
 def _groups(vectors: Sequence[_Vector]) -> Iterator[list[tuple[_Vector, bytes]]]:
-    """Yield the encoded vectors, grouped by the file to write them to."""
+    """Yield groups of encoded vectors, each at most 1 GiB, to be written to one file."""
     group: list[tuple[_Vector, bytes]] = []
     size = 0
     for vector in vectors:

@@ -69,7 +69,7 @@ class DeltaWrites(CommonWriteOptions):
 
     @cached_property
     def schema(self) -> Schema:
-        """The table's columns, then the hidden ones, renamed if a column has their name.
+        """The table's columns, then the hidden ones, which get another name if the table has a column of theirs.
 
         Raises `UnsupportedFeature` for change files of a table with a column `_change_type`.
         """
@@ -121,7 +121,11 @@ class DeltaWrites(CommonWriteOptions):
 
     @property
     def is_clustered(self) -> bool:
-        """True for partitioned tables with optimized writes (`optimizeWrite`, `delta.autoOptimize.optimizeWrite`)."""
+        """True if rows of a Spark frame are shuffled by partition before they are written.
+
+        That is for partitioned tables with optimized writes: the write option `optimizeWrite`, else the table property
+        `delta.autoOptimize.optimizeWrite`.
+        """
         own, option = self.metadata.properties.optimizes_writes, self.options.optimize_write
         return bool(self.metadata.partition_columns) and (own if option is None else option)
 
@@ -132,7 +136,10 @@ class DeltaWrites(CommonWriteOptions):
 
     @property
     def parquet_options(self) -> Mapping[str, Any]:
-        """The Parquet writer's options: the codec of the write option, else of `delta.parquet.compression.codec`."""
+        """The Parquet writer's options: the codec of the write option, else of `delta.parquet.compression.codec`.
+
+        Raises `InvalidOption` for an unknown codec.
+        """
         codec = self.options.compression_codec or self.metadata.properties.codec
         if codec not in _KNOWN_CODECS:
             raise InvalidOption(
@@ -151,9 +158,9 @@ class DeltaWrites(CommonWriteOptions):
         return True
 
     def widens(self, old: t.Type, new: t.Type) -> bool:
-        """Return whether schema evolution widens a type.
+        """Return whether schema evolution changes a column from the type `old` to the wider type `new`.
 
-        It does with type widening, within integers, floats or decimals.
+        That is so if type widening is enabled, and both are integers, floats or decimals.
         """
         if not self.metadata.properties.type_widening or not t.is_widening(old, new):
             return False
@@ -177,7 +184,7 @@ class DeltaWrites(CommonWriteOptions):
         return tuple(self.schema.column(name) for name in self.metadata.partition_columns)
 
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
-        """Return the values of the partition columns."""
+        """Return the columns of `rows` that are partition columns, in partition order."""
         return [rows.column(rows.schema.get_field_index(field.name)) for field in self.partition_fields]
 
     @property
@@ -211,13 +218,13 @@ class DeltaWrites(CommonWriteOptions):
         return self.metadata.partition_columns
 
     def partition_values(self, key: Key) -> dict[str, str | None]:
-        """Return the values of a partition as text, by physical column name."""
+        """Return the values of a partition as text, by physical column name; raises the errors of `text_of`."""
         return {f.physical_name: text_of(value, f) for f, value in zip(self.partition_fields, key, strict=True)}
 
     def new_location(self, key: Key, name: str) -> str:
-        """Return a location in the partition's Hive-style folder or, with column mapping, in the table's folder.
+        """Return a new file's location: in the partition's Hive-style folder, or in the table's with column mapping.
 
-        Change data files have the same folders under `_change_data`.
+        Change data files have the same folders under `_change_data`. `name` becomes the end of the file name.
         """
         values = self.partition_values(key)
         folders = [f"{escape_name(n)}={NULL_PARTITION if v is None else escape_name(v)}" for n, v in values.items()]
@@ -266,7 +273,7 @@ def _type(kind: t.Type, mapped: bool) -> pa.DataType:
 
 
 def escape_name(text: str) -> str:
-    """Return a name or value as Hive-style folder names escape it."""
+    """Percent-encode a column name or partition value as in Hive-style folder names."""
     return quote(text, safe=" -_.,@()!+").replace("~", "%7E")
 
 
@@ -274,9 +281,10 @@ _NOT_SERIALIZABLE = "the empty text, binary that is not UTF-8 and Hive's name fo
 
 
 def text_of(value: Any, field: t.Field) -> str | None:
-    """Return a partition value as text; dates are days and timestamps microseconds since 1970.
+    """Return a partition value as the text that the log records; None for null.
 
-    Raises `SchemaMismatch` for a value that the log cannot hold.
+    A date is passed as days since 1970, and a timestamp as microseconds since 1970. Raises `SchemaMismatch` for a value
+    that the log cannot hold, such as the empty text.
     """
     match field.type:
         case _ if value is None:
@@ -305,16 +313,16 @@ def text_of(value: Any, field: t.Field) -> str | None:
 
 
 def _sign_year(text: str) -> str:
-    """Return a date or timestamp as Spark writes it.
+    """Return an ISO date or timestamp with the year as Spark writes it.
 
-    The year has at least four digits, and a sign if it has more or is negative.
+    It has at least four digits, and a sign if it has more or is negative.
     """
     sign, digits, rest = re.fullmatch(r"(-?)(\d+)(.*)", text).groups()  # type: ignore[union-attr]
     return f"{sign or ('+' if len(digits) > 4 else '')}{digits:0>4}{rest}"
 
 
 def _decode_text(value: bytes) -> str | None:
-    """Return binary as text, like Delta on Spark, which reads back the text's bytes; None if it is not UTF-8."""
+    """Decode a binary partition value as UTF-8 text, as Delta on Spark does; None if it is not UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:

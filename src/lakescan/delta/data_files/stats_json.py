@@ -29,7 +29,8 @@ _MILLIS = range(_DAYS.start * 86_400_000, _DAYS.stop * 86_400_000)
 def is_indexed(leaves: Sequence[LeafColumn], properties: DeltaProperties) -> list[bool]:
     """Return for each leaf column whether it gets statistics.
 
-    These are the columns that the table configures, else the first 32; never columns inside lists and maps.
+    These are the columns in `delta.dataSkippingStatsColumns` if that is set, else the first
+    `delta.dataSkippingNumIndexedCols` (by default 32). Columns inside lists and maps never get any.
     """
     names = properties.stats_columns
     if names is not None:
@@ -49,19 +50,22 @@ def is_indexed(leaves: Sequence[LeafColumn], properties: DeltaProperties) -> lis
 
 
 def _names(text: str) -> list[str]:
-    """Split names at commas outside backticks."""
+    """Split a list of column names at commas outside backticks."""
     return [each for each in re.findall(r"(?:`(?:[^`]|``)*`|[^,`])+", text) if each.strip()]
 
 
 def path_of(name: str) -> tuple[str, ...]:
-    """Return the parts of a column name such as ``a.`b.c` ``, in lower case."""
+    """Return the names in a dotted column path such as ``a.`b.c` ``, in lower case and without backticks."""
     return tuple((one.replace("``", "`") if one else other).lower() for one, other in _NAME.findall(name))
 
 
 def stats_text(
     statistics: FileStatistics, properties: DeltaProperties, clustering: Collection[tuple[str, ...]] = ()
 ) -> str:
-    """Return a file's statistics as JSON text by physical column names; clustering columns always have statistics."""
+    """Return a file's statistics as JSON text by physical column names.
+
+    `clustering` are the physical paths of the clustering columns, which always have statistics.
+    """
     stats: dict[str, Any] = {"numRecords": statistics.rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     indexed = is_indexed([each.leaf for each in statistics.leaves], properties)
     for each, has_stats in zip(statistics.leaves, indexed, strict=True):
@@ -89,9 +93,10 @@ def _insert_value(node: dict[str, Any], path: Sequence[str], value: Any) -> None
 
 
 def _bound(value: Extreme, kind: t.Type, *, upper: bool) -> Any:
-    """Return a bound for JSON, or None if it cannot be written.
+    """Return a lower or upper bound as a value for JSON, or None if it cannot be written.
 
-    Texts are truncated and timestamps rounded to milliseconds: lower bounds down, upper bounds up.
+    Texts are truncated and timestamps rounded to milliseconds: lower bounds down, upper bounds up. NaN, infinity, and
+    dates and times outside the years 1 to 9999 cannot be written.
     """
     match kind:
         case t.STRING:
@@ -112,9 +117,9 @@ def _decimal_value(number: int, scale: int) -> Decimal:
 
 
 def _cut(value: Extreme, *, upper: bool) -> str | None:
-    """Truncate a bound to 32 characters.
+    """Decode a text bound and truncate it to about 32 characters; None if it is not UTF-8.
 
-    An upper bound gets the highest character appended. None if it is not UTF-8.
+    A truncated upper bound gets the highest character appended, so that it is not less than the whole text.
     """
     assert isinstance(value, bytes)
     try:
@@ -137,7 +142,7 @@ def _timestamp(value: int, kind: t.Timestamp, *, upper: bool) -> str | None:
 
 
 def json_text(value: Any) -> str:
-    """Return a value as JSON text; decimals keep all digits."""
+    """Return a parsed JSON value as text; `Decimal` numbers keep all their digits."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json_text(name)}: {json_text(each)}" for name, each in value.items()) + "}"
     return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=float)

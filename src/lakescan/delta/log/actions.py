@@ -61,7 +61,7 @@ class ActionReader:
     partition_columns: tuple[str, ...]
 
     def commits(self, commits: Iterable[LogText]) -> pa.Table:
-        """Return the adds and removes of commits."""
+        """Return the add and remove actions of commits; raises `CorruptMetadata` also for a line with both."""
         tables = [self._empty()]
         for lines in parse_log_texts(commits, self._json_schema(), _LOOSE):
             check_one_action(lines.rows, ("add", "remove"), lines.where)
@@ -89,7 +89,7 @@ class ActionReader:
         return pa.concat_tables(tables).combine_chunks()
 
     def checkpoint_part(self, location: str) -> pa.Table:
-        """Return the file actions of one checkpoint file or sidecar, in Parquet or JSON."""
+        """Return the adds of one checkpoint file or sidecar, and for a JSON checkpoint also the removes."""
         if location.endswith(".json"):
             return self.commits([LogText(location, self.storage.read(location))])
         tables = [self._empty()]
@@ -100,7 +100,7 @@ class ActionReader:
             return pa.concat_tables(tables, promote_options="permissive")
 
     def sidecars(self, location: str) -> list[str]:
-        """Return the paths of a checkpoint file's sidecars, as written (protocol, "V2 Spec")."""
+        """Return the paths of the sidecars that a checkpoint file lists, as written (protocol, "V2 Spec")."""
         if location.endswith(".json"):
             parts = parse_log_texts([LogText(location, self.storage.read(location))], _SIDECAR)
             actions = [(own, at, lines.where) for lines in parts for own, at in _non_null_chunks(lines.rows["sidecar"])]
@@ -130,7 +130,7 @@ class ActionReader:
         return [pa.field("partitionValues", pa.struct([pa.field(n, pa.string()) for n in self.partition_columns]))]
 
     def _lines_table(self, actions: pa.StructArray, lines: LogLines, at: np.ndarray, name: str) -> pa.Table:
-        """Return actions of one name as a table; `at` are their row numbers in the lines."""
+        """Return actions of one name (add, remove or cdc) as a table; `at` are their row numbers in the lines."""
         check_paths(member_of(actions, "path", pa.string()), name, _select_where(lines.where, at))
         columns = self.partition_columns if actions.type.get_field_index("partitionValues") >= 0 else ()
         if name == "remove" and columns:  # Delta's own writer leaves out null values, but only in removes
@@ -142,7 +142,10 @@ class ActionReader:
         return _add_position(table, lines.version[at], lines.line[at])
 
     def _checkpoint_table(self, actions: pa.StructArray, at: np.ndarray, where: Where) -> pa.Table:
-        """Return adds of a checkpoint as a table; `at` are their row numbers."""
+        """Return adds of a checkpoint as a table.
+
+        `at` are their row numbers in the checkpoint, and `where` returns the file and row for such a number.
+        """
         check_paths(member_of(actions, "path", pa.string()), "add", _select_where(where, at))
         table = self._build_table(actions, names_in_maps(actions, self.partition_columns), is_add=True)
         check_descriptors(table["vector"].combine_chunks(), has_vector(actions), _select_where(where, at))
@@ -206,18 +209,24 @@ def _non_null_chunks(actions: pa.ChunkedArray) -> Iterator[tuple[pa.StructArray,
 
 
 def _select_where(where: Where, at: np.ndarray) -> Where:
-    """Return a `where` function for selected rows, given their original row numbers."""
+    """Return a function from a row's number in a selection to its file and line.
+
+    `at` are the original numbers of the selected rows, and `where` returns file and line for an original number.
+    """
     return lambda row: where(int(at[row]))
 
 
 def member_of(actions: pa.StructArray, name: str, kind: pa.DataType) -> pa.Array:
-    """Return a field of the actions, cast to a type; all null if they do not have it."""
+    """Return the field `name` of the action structs, cast to `kind`; all null if the structs do not have it."""
     index = actions.type.get_field_index(name)
     return pa.nulls(len(actions), kind) if index < 0 else pc.struct_field(actions, [index]).cast(kind)
 
 
 def _stats(actions: pa.StructArray) -> pa.Array:
-    """Return the statistics as text, all null if any is not valid text: unusable statistics must not fail a read."""
+    """Return the statistics (JSON) of each action; all null if the field is not text or any value is not UTF-8.
+
+    Unusable statistics must not fail a read.
+    """
     try:
         stats = member_of(actions, "stats", pa.string())
         stats.validate(full=True)
@@ -259,14 +268,20 @@ _PLAIN_VALUES = r'"partitionValues"\s*:\s*(?P<values>\{[^{}\\]*\})'
 
 
 def check_one_action(rows: pa.Table, names: Sequence[str], where: Where) -> None:
-    """Raise `CorruptMetadata` for a line with two file actions, which could contradict each other."""
+    """Raise `CorruptMetadata` for a line with two file actions, which could contradict each other.
+
+    `names` are the columns of file actions in `rows`, and `where` returns the file and line of a row.
+    """
     present = sum(rows[name].is_valid().to_numpy().astype(np.int8) for name in names)
     if (several := np.flatnonzero(present > 1)).size:
         raise CorruptMetadata(f"{where(int(several[0]))} has more than one file action. {ADVICE}")
 
 
 def check_paths(paths: pa.Array, name: str, where: Where) -> None:
-    """Raise `CorruptMetadata` for an action without a path; `name` is the kind of action."""
+    """Raise `CorruptMetadata` for an action whose path is missing or empty.
+
+    `name` is the kind of action, and `where` returns the file and line of a row.
+    """
     wrong = pc.fill_null(pc.equal(paths, ""), True)
     if (row := _first(wrong)) is not None:
         fault = "is empty" if paths[row].is_valid else "is missing"
@@ -274,7 +289,10 @@ def check_paths(paths: pa.Array, name: str, where: Where) -> None:
 
 
 def check_descriptors(vectors: pa.StructArray, present: pa.Array, where: Where) -> None:
-    """Raise `CorruptMetadata` for a deletion vector descriptor with missing or invalid fields."""
+    """Raise `CorruptMetadata` for a deletion vector descriptor with missing or invalid fields.
+
+    `present` is a mask of the rows that have a descriptor, and `where` returns the file and line of a row.
+    """
     if not pc.any(present).as_py():
         return
     kind, path, offset, size, count = (vectors.field(f.name) for f in vectors.type)
@@ -297,10 +315,10 @@ def check_descriptors(vectors: pa.StructArray, present: pa.Array, where: Where) 
 
 
 def names_in_lines(actions: pa.StructArray, columns: Sequence[str], raw: Callable[[np.ndarray], pa.Array]) -> pa.Array:
-    """Return for each action of a JSON line whether it has a value, possibly null, for every partition column.
+    """Return a mask of the actions in JSON lines whose `partitionValues` name every partition column, if only as null.
 
-    `raw` returns the text of the lines of given rows, since only the text distinguishes a null value from a missing
-    one.
+    `columns` are the partition columns. `raw` returns the text of the lines of given rows, since only the text
+    distinguishes a null value from a missing one.
     """
     if not columns:
         return pa.repeat(pa.scalar(True), len(actions))
@@ -332,7 +350,10 @@ def _partition_values(line: str) -> dict[str, object]:
 
 
 def names_in_maps(actions: pa.StructArray, columns: Sequence[str]) -> pa.Array:
-    """Return for each action of a checkpoint whether it has a value, possibly null, for every partition column."""
+    """Return a mask of a checkpoint's actions whose `partitionValues` name every partition column, if only as null.
+
+    `columns` are the partition columns.
+    """
     index = actions.type.get_field_index("partitionValues")
     if not columns or index < 0:
         return pa.repeat(pa.scalar(not columns), len(actions))
@@ -352,7 +373,7 @@ def names_in_maps(actions: pa.StructArray, columns: Sequence[str]) -> pa.Array:
 
 
 def _with_null(members: Sequence[pa.Array], among: np.ndarray) -> np.ndarray:
-    """Return the numbers of rows that are in the mask and null in any of the columns."""
+    """Return the numbers of the rows that the mask `among` selects and that are null in any of the `members`."""
     null = np.zeros(len(among), dtype=bool)
     for member in members:
         if member.null_count:

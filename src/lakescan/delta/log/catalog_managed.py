@@ -20,7 +20,7 @@ FEATURES = ("catalogManaged", "catalogOwned-preview")
 
 @dataclass(frozen=True)
 class StagedCommit:
-    """A commit as a catalog records it: the file in `_staged_commits` and its size in bytes.
+    """A staged commit as a catalog records it: `name` and `size` (in bytes) of its file in `_staged_commits`.
 
     `timestamp` is the in-commit timestamp, and `modified` the time when the file was written, both in milliseconds
     since 1970.
@@ -35,7 +35,10 @@ class StagedCommit:
 
 @dataclass(frozen=True)
 class RatifiedCommits:
-    """The newest version of a table in its catalog, and the commits that may not be published yet, oldest first."""
+    """The newest version of a table in its catalog (`latest`), and its commits that may not be published yet.
+
+    `commits` are oldest first; older commits are in the log.
+    """
 
     latest: int
     commits: tuple[StagedCommit, ...] = ()
@@ -43,10 +46,11 @@ class RatifiedCommits:
 
 @dataclass(frozen=True)
 class MetadataChange:
-    """A commit's changes of protocol, metadata and domains, as fields of Delta actions.
+    """A commit's changes of protocol, metadata and domains, as fields of Delta actions; None for an unchanged one.
 
-    None for those that do not change. `before` and `after` are metaData actions. `domains` maps domains to their
-    configurations, or to None if removed.
+    - `before`, `after`: the fields of the metaData action before and after the commit.
+    - `protocol`: the fields of the new protocol action.
+    - `domains`: the new configurations by domain, or None for a removed domain.
     """
 
     before: Mapping[str, object]
@@ -69,20 +73,20 @@ class ManagedTable(Protocol):
 
     @property
     def identity(self) -> Hashable:
-        """A key that distinguishes the table from every other one, also of the same name or in the same folder."""
+        """A key that distinguishes the table from every other one, even one of the same name or in the same folder."""
 
     def ratified_commits(self) -> RatifiedCommits:
-        """Request the ratified commits.
+        """Request the newest version and the commits that may not be published yet.
 
         Raises `NoSuchTable`, and `CommitConflict` if another table now has the name.
         """
 
     def propose(self, commit: StagedCommit, change: MetadataChange) -> RatifiedCommits:
-        """Propose a commit, again if the response is lost: the same proposal is ratified only once.
+        """Propose a commit to the catalog, and return the ratified commits including it.
 
-        Returns the ratified commits. Raises `VersionConflict` if the version has a commit, `NotCreated` if the catalog
-        rejects this one, `TooManyStaged` if other commits have to be published first, and `CommitStateUnknown` if no
-        attempt gets a response.
+        The request is sent again if the response is lost: the same proposal is ratified only once. Raises
+        `VersionConflict` if the version has a commit, `NotCreated` if the catalog rejects this one, `TooManyStaged` if
+        other commits have to be published first, and `CommitStateUnknown` if no attempt gets a response.
         """
 
     def report_publication(self, version: int) -> None:
@@ -90,7 +94,7 @@ class ManagedTable(Protocol):
 
 
 class VersionConflict(Exception):
-    """The version of a proposed commit is taken: by another commit if `certain`, else possibly by this one."""
+    """The version of a proposed commit is taken: by another commit if `certain`, else possibly by the proposed one."""
 
     def __init__(self, *, certain: bool) -> None:
         super().__init__("the version is taken")
@@ -102,9 +106,9 @@ class TooManyStaged(Exception):
 
 
 def find_managed_table(location: str, storage: Storage) -> ManagedTable | None:
-    """Return the catalog's entry of the table in a folder, or None.
+    """Return the catalog's entry of the table in a folder; None if the table was not opened through its catalog.
 
-    The storage has it if the table was opened by its name in a catalog that ratifies its commits.
+    `storage` holds it if the table was opened by its name in a catalog that ratifies its commits.
     """
     table = storage.vended
     if not isinstance(table, ManagedTable) or normal(table.location) != normal(location):
@@ -113,5 +117,5 @@ def find_managed_table(location: str, storage: Storage) -> ManagedTable | None:
 
 
 def staged_file(location: str, name: str) -> str:
-    """Return the location of a staged commit."""
+    """Return the location of the staged commit `name` of the table in folder `location`."""
     return join(location, "_delta_log", STAGED_FOLDER, name)

@@ -43,21 +43,21 @@ class CheckpointFile:
         return f"{self.location}, row {row + 1}"
 
     def members(self) -> dict[str, tuple[str, ...]]:
-        """Return the names of each column's struct fields, by column name; an empty tuple if it is no struct."""
+        """Return the field names of each struct column, by column name; an empty tuple for other columns."""
         with self._open_file() as file:
             kinds = {field.name: field.type for field in file.schema_arrow}
         return {n: tuple(f.name for f in k) if pa.types.is_struct(k) else () for n, k in kinds.items()}
 
     def count(self, column: str) -> int:
-        """Return the number of rows whose `column` is not null."""
+        """Return the number of rows whose `column` is not null; the column must exist."""
         with self._open_file() as file:
             return sum(len(batch) - batch.column(0).null_count for batch in file.iter_batches(columns=[column]))
 
     def batches(self, column: str, members: Sequence[str]) -> Iterator[tuple[pa.ChunkedArray, int]]:
-        """Yield batches of a struct column, restricted to these fields, each with the number of its first row.
+        """Yield batches of a struct column with only the fields `members`, each with the row number where it starts.
 
         Yields nothing if the column is missing; `add` may be missing only if all rows are other actions. Raises
-        `CorruptMetadata`.
+        `CorruptMetadata` if the file is damaged or the struct has no text field `path`.
         """
         with self._open_file() as file:
             kind = _struct_of(file, column)
@@ -78,8 +78,8 @@ class CheckpointFile:
     def single(self, name: str, required: str) -> Iterator[Action]:
         """Yield the actions of one name: rows whose struct column of that name has the `required` field.
 
-        That field is decoded first, and the others only in row groups that have such actions, since most have only file
-        actions.
+        Yields nothing if the column or the field is missing. The field is decoded first, and the others only in row
+        groups that have such actions, since most have only file actions.
         """
         with self._open_file() as file:
             kind = _struct_of(file, name)
@@ -97,7 +97,7 @@ class CheckpointFile:
         yield from (Action(name, node, self.where(row)) for row, node in zip(at.tolist(), nodes, strict=True))
 
     def _places(self, file: pq.ParquetFile, name: str, required: str) -> np.ndarray:
-        """Return the numbers of the rows whose struct column has a field."""
+        """Return the numbers of the rows whose struct column `name` has a value in the field `required`."""
         rows = file.read(columns=[f"{name}.{required}"])[name]
         self._check_rows(len(rows), file.metadata.num_rows)
         present = pc.and_(rows.is_valid(), pc.is_valid(pc.struct_field(rows, required)))
@@ -155,7 +155,7 @@ def _has_paths(kind: pa.StructType) -> bool:
 
 
 def _check_texts(rows: pa.StructArray) -> None:
-    """Raise `ArrowInvalid` for strings that are not UTF-8; statistics may contain anything."""
+    """Raise `ArrowInvalid` for strings that are not UTF-8, except in statistics, where they are harmless."""
     for field in rows.type:
         if field.name not in ("stats", "stats_parsed"):
             struct_member(rows, field.name).validate(full=True)
@@ -173,7 +173,7 @@ _UNIQUE_NAME = re.compile(r"\d{20}\.checkpoint\.[0-9a-fA-F-]{36}\.(json|parquet)
 
 
 def checkpoint_actions(location: str, storage: Storage, names: tuple[str, ...]) -> Iterator[Action]:
-    """Yield the actions of these names in one checkpoint file, JSON or Parquet."""
+    """Yield the non-file actions of these names (such as protocol or txn) in one checkpoint file, JSON or Parquet."""
     if location.endswith(".json"):
         yield from single_actions(LogText(location, storage.read(location)), names)
         return

@@ -30,10 +30,10 @@ _INTS = {pa.int64(): 64, pa.int32(): 32}
 
 @dataclass(frozen=True)
 class LogLines:
-    """Parsed lines of several texts: one row per line, without blank lines.
+    """Parsed lines of several commits or JSON checkpoints, `texts`: one row per line, without blank lines.
 
-    For each row, `text` is the index of its text, `line` the number of its line in that text, from 1, and `raw` the
-    line itself.
+    For each of the `rows`, `text` is the index of its text, `line` the number of its line in that text, from 1, and
+    `raw` the line itself.
     """
 
     texts: Sequence[LogText]
@@ -53,7 +53,7 @@ class LogLines:
 
 
 def parse_log_texts(texts: Iterable[LogText], schema: pa.Schema, loose: frozenset[str] = frozenset()) -> list[LogLines]:
-    """Parse the lines of log texts, in runs of at most `_MOST_LINES`.
+    """Parse the lines of log texts; each `LogLines` of the result has at most `_MOST_LINES` of them.
 
     Fields outside the schema are ignored, and missing ones are null. A number or boolean where the schema has text is
     an error, except in and below the fields `loose`. Raises `CorruptMetadata`, with file and line, for a line that is
@@ -77,7 +77,7 @@ def parse_log_texts(texts: Iterable[LogText], schema: pa.Schema, loose: frozense
 
 
 def parse_lines(lines: LogLines, schema: pa.Schema, loose: frozenset[str]) -> LogLines:
-    """Parse the raw lines into rows of a schema, like `parse_log_texts`."""
+    """Return `lines` with `rows` parsed from their `raw` text, like `parse_log_texts`; existing rows are ignored."""
     _check_utf8(lines)
     content = _bytes_of(lines.raw)
     if _begin_as_objects(lines.raw, content):
@@ -113,7 +113,7 @@ def _check_utf8(lines: LogLines) -> None:
 
 
 def _parse_by_arrow(text: pa.Buffer, schema: pa.Schema) -> pa.Table | None:
-    """Parse lines with Arrow's reader; return None if it rejects them."""
+    """Parse JSON lines with Arrow's reader; return None if it rejects them."""
     if not len(text):
         return schema.empty_table()
     # A block must hold a whole line; only lines longer than a block need the second attempt.
@@ -158,7 +158,10 @@ def _members(node: dict[str, Any], fields: Iterable[pa.Field], path: str, loose:
 
 
 def _convert_value(value: Any, kind: pa.DataType, path: str, loose: frozenset[str]) -> Any:
-    """Convert a parsed value for its Arrow type; raises `_Unfit`."""
+    """Convert a parsed JSON value for the Arrow type `kind`; raises `_Unfit`.
+
+    `path` is the dotted name of the value, and `loose` are fields as in `parse_log_texts`.
+    """
     if value is None:
         return None
     converted: Any = None
@@ -196,7 +199,7 @@ def _describe_type(kind: pa.DataType) -> str:
 
 
 def parse_json_texts(texts: pa.Array, schema: pa.Schema) -> pa.Table:
-    """Parse each JSON text into a row; texts that are null or not objects of the schema become nulls."""
+    """Parse each JSON text into a row; a text that is null or does not fit the schema becomes a row of nulls."""
     filled = pc.fill_null(texts, "{}").cast(pa.string())
     if pc.all(pc.starts_with(filled, "{"), min_count=0).as_py():
         joined = pc.binary_join(pa.ListArray.from_arrays([0, len(filled)], filled), "\n")
@@ -219,7 +222,7 @@ def _parse_one(text: str, schema: pa.Schema) -> dict[str, Any]:
 
 
 def _exact(text: str) -> Decimal | float:
-    """Return a number with all its digits, which a float would round."""
+    """Return a JSON number as a `Decimal`, since a float would round it; as a float if its exponent is too large."""
     try:
         return Decimal(text)
     except ArithmeticError:

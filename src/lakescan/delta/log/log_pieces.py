@@ -31,14 +31,17 @@ _BATCH_BYTES, _COMMIT_COST = (
 
 @dataclass(frozen=True)
 class LogPiece:
-    """A checkpoint file or sidecar, or a batch of commits."""
+    """Either a `checkpoint` file or sidecar, or a batch of `commits`; the other field is empty."""
 
     checkpoint: FileEntry | None = None
     commits: tuple[LogFile, ...] = ()
 
 
 def pieces_of(segment: LogSegment, reader: ActionReader) -> list[LogPiece]:
-    """Return all pieces of a segment, including the sidecars that its checkpoint lists; raises `CorruptMetadata`."""
+    """Return all pieces of a segment, including the sidecars that its checkpoint lists.
+
+    Raises `CorruptMetadata` if the checkpoint is truncated or lists a sidecar that is not a Parquet file.
+    """
     parts = segment.checkpoint.parts if segment.checkpoint is not None else ()
     for part in parts:
         check_checkpoint(part, segment.checkpoint.version if segment.checkpoint is not None else -1, reader.storage)
@@ -47,7 +50,7 @@ def pieces_of(segment: LogSegment, reader: ActionReader) -> list[LogPiece]:
 
 
 def read_piece(reader: ActionReader, piece: LogPiece) -> pa.Table:
-    """Return the file actions of a piece, from the metadata cache if possible."""
+    """Return the file actions of a piece, from the metadata cache if possible; columns as in `ActionReader`."""
     files = tuple(c.entry for c in piece.commits) if piece.checkpoint is None else (piece.checkpoint,)
     key = (tuple((f.location, f.size, f.modified) for f in files), reader.partition_columns, reader.storage.identity)
     return METADATA.get(key, cache_in_folder(reader.storage.cache_folder, key, partial(_read, reader, piece)))

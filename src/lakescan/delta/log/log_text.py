@@ -36,10 +36,10 @@ class LogText:
         return f"{self.location}, line {line}"
 
     def actions(self) -> bytes:
-        """Return the lines without byte order mark and trailing white space.
+        """Return the lines as bytes, without byte order mark and trailing white space.
 
-        Raises `CorruptMetadata` if there are none. A commit always has an action, so an empty file is an incomplete
-        write.
+        Raises `CorruptMetadata` if the file has no line, or many that are too short to be actions. A commit always has
+        an action, so an empty file is an incomplete write.
         """
         content = self.content.removeprefix(_BOM).rstrip()
         if not content.strip():
@@ -71,7 +71,10 @@ class Action:
         return self.members.get(member)
 
     def whole_number(self, member: str) -> int | None:
-        """Return a field as a 64-bit whole number, or None if missing; raises `CorruptMetadata`."""
+        """Return a field as a 64-bit whole number, or None if missing; a text of digits is converted.
+
+        Raises `CorruptMetadata` for any other value.
+        """
         value = self.members.get(member)
         number = int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else as_long(value)
         if value is not None and number is None:
@@ -79,23 +82,24 @@ class Action:
         return number
 
     def text(self, member: str) -> str | None:
-        """Return a field as text, or None if missing; raises `CorruptMetadata`."""
+        """Return a field as text, or None if missing; raises `CorruptMetadata` for a value that is not text."""
         value = self.members.get(member)
         if value is not None and not isinstance(value, str):
             raise self.wrong(member, "text")
         return value
 
     def texts(self, member: str) -> tuple[str, ...] | None:
-        """Return a field as a tuple of texts, or None if missing; raises `CorruptMetadata`."""
+        """Return a field as a tuple of texts, or None if missing; raises `CorruptMetadata` for any other value."""
         value = self.members.get(member)
         if value is not None and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
             raise self.wrong(member, "a list of texts")
         return None if value is None else tuple(value)
 
     def text_map(self, member: str) -> dict[str, str]:
-        """Return a field as a map of text to text, empty if missing; raises `CorruptMetadata`.
+        """Return a field as a map of text to text, empty if missing.
 
-        Numbers and booleans become JSON text; nulls are dropped.
+        Numbers and booleans become JSON text; nulls are dropped. Raises `CorruptMetadata` for nested values and
+        duplicate names.
         """
         node = self.members.get(member)
         if node is None:
@@ -107,21 +111,21 @@ class Action:
         return {k: v if isinstance(v, str) else json.dumps(v) for k, v in node.items() if v is not None}
 
     def wrong(self, member: str, expected: str) -> CorruptMetadata:
-        """Return the error for a missing or malformed field."""
+        """Return the error for a missing or malformed field; `expected` describes a valid value, such as "text"."""
         value = self.members.get(member)
         fault = "is missing" if value is None else f"is {short_json(value)}"
         return CorruptMetadata(f"{self.where}: {self.name}.{member} {fault}; expected {expected}. {ADVICE}")
 
 
 def as_long(value: Any) -> int | None:
-    """Return the value as an int if it is a 64-bit whole number, else None."""
+    """Return a whole number (int or float) as an int if it fits into 64 bits; None for other values and booleans."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value in _LONGS else None
 
 
 def short_json(value: Any) -> str:
-    """Return a parsed value for messages: as JSON, truncated if long."""
+    """Return a parsed value for messages: as JSON, cut after `_MOST_SHOWN` characters."""
     try:
         text = json.dumps(value, ensure_ascii=True)
     except (ValueError, RecursionError):
@@ -139,7 +143,10 @@ def parse_json(text: bytes | str, where: str, *, parse_float: Callable[[str], An
 
 
 def parse_object(text: bytes | str, where: str) -> dict[str, Any]:
-    """Parse a JSON object; raises `CorruptMetadata` whose message starts with `where`."""
+    """Parse a JSON object.
+
+    Raises `CorruptMetadata`, whose message starts with `where`, for invalid JSON and for other values.
+    """
     node = parse_json(text, where)
     if not isinstance(node, dict):
         raise CorruptMetadata(f"{where} is {short_json(node)}; expected a JSON object. {ADVICE}")
@@ -162,7 +169,8 @@ def _fault(error: Exception) -> str:
 def single_actions(text: LogText, names: tuple[str, ...]) -> Iterator[Action]:
     """Yield the non-file actions of these names in a commit (such as protocol, metaData, commitInfo), last first.
 
-    Parses only lines that contain a name in quotes. Raises `CorruptMetadata` for an action that is not an object.
+    Parses only lines that contain a name in quotes. Raises `CorruptMetadata` if one of these lines is not valid JSON,
+    or if an action is not an object or has a duplicate field.
     """
     content = text.content.removeprefix(_BOM)
     for start, stop in sorted(_lines_that_mention(content, names), reverse=True):
@@ -201,7 +209,7 @@ def _parse_line(line: bytes, text: LogText, content: bytes, start: int) -> dict[
 
 
 def _lines_that_mention(text: bytes, names: tuple[str, ...]) -> set[tuple[int, int]]:
-    """Return start and end of the lines that contain one of these names in quotes."""
+    """Return the start and end offsets of the lines that contain one of these names in quotes."""
     lines = set()
     for name in names:
         quoted = b'"%s"' % name.encode()
@@ -228,18 +236,24 @@ def has_right_checksum(node: Mapping[str, Any]) -> bool | None:
 
 
 def checksum_of(node: Mapping[str, Any]) -> str:
-    """Return the checksum of an object's fields other than `checksum`; floating-point numbers are not supported."""
+    """Return the checksum (hexadecimal MD5, as in `_last_checkpoint`) of an object's fields other than `checksum`.
+
+    Raises `_Unknown` for floating-point numbers.
+    """
     pairs = sorted(_pairs({k: v for k, v in node.items() if k != CHECKSUM}, ()))
     text = ",".join(f"{path}={value}" for path, value in pairs)
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 class _Unknown(Exception):
-    """A value whose canonical form is its original text, which parsing has discarded."""
+    """A checksum cannot be computed: it needs the original text of a floating-point number, which parsing discarded."""
 
 
 def _pairs(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield path and value of each scalar, in canonical form."""
+    """Yield path and value of each scalar in a JSON value, in the text form that a checksum uses.
+
+    `path` leads to the value itself. Raises `_Unknown` for floating-point numbers.
+    """
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _pairs(inner, (*path, _quote_text(name)))

@@ -1,6 +1,6 @@
-"""Log replay by partition: workers reconcile and prune parts of a log that is larger than the driver's memory.
+"""Log replay by partition: workers reconcile and prune a log that is larger than the driver's memory.
 
-The log is partitioned by file path, so all actions on a file are in one share, and shares are independent.
+The log is partitioned by file path into shares. All actions on a file are in one share, so shares are independent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _SHARE_BYTES = 1 << 24  # bytes of log files per share; parsed, they take severa
 
 @dataclass(frozen=True)
 class LogShare:
-    """The candidate files of one share, and the number and total bytes of its live files."""
+    """The result for one share of a log.
+
+    `candidates` are its files after pruning; `files` and `size` are the number and total bytes of its live files.
+    """
 
     candidates: Candidates
     files: int
@@ -33,7 +36,12 @@ class LogShare:
 
 @dataclass(frozen=True)
 class LogShares:
-    """The split and merge functions of a shuffling executor over the pieces of a log."""
+    """The split and merge functions of a shuffling executor over the pieces of a log.
+
+    - `location`: the table's folder.
+    - `planner`: prunes the live files of each share.
+    - `count`: the number of shares.
+    """
 
     reader: ActionReader
     location: str
@@ -41,7 +49,7 @@ class LogShares:
     count: int
 
     def split(self, piece: LogPiece) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the file actions of a piece, keyed by share number."""
+        """Read a piece and yield its file actions, split by share, each with the share's number."""
         actions = read_piece(self.reader, piece)
         paths = canonical_paths(file_locations(actions["path"].combine_chunks(), self.location))
         share = shares_of(paths, self.count)
@@ -49,13 +57,13 @@ class LogShares:
             yield number, actions.filter(pa.array(share == number))
 
     def merge(self, tables: list[pa.Table]) -> LogShare:
-        """Reconcile and prune all actions of a share."""
+        """Reconcile and prune all actions of a share; `tables` are the results of `split` for it."""
         live = live_files(tables, self.location)
         return LogShare(self.planner.candidates(live), live.num_rows, pc.sum(live["size"]).as_py() or 0)
 
 
 def share_count(log_bytes: int, least: int = 4, most: int = 1000) -> int:
-    """Return the number of shares for a log with this total size in bytes."""
+    """Return the number of shares for a log of `log_bytes`: one per 16 MiB, but at least `least` and at most `most`."""
     return min(most, max(least, log_bytes // _SHARE_BYTES))
 
 

@@ -58,11 +58,11 @@ class DeltaVersion:
     metadata: Metadata
 
     def schema(self) -> Schema:
-        """Return the version's columns."""
+        """Parse the version's columns; raises the errors of `Metadata.schema`."""
         return self.metadata.schema()
 
     def partition_fields(self, schema: Schema) -> tuple[t.Field, ...]:
-        """Return the partition columns; raises `CorruptMetadata` if the schema lacks one."""
+        """Return the partition columns as fields of `schema`; raises `CorruptMetadata` if the schema lacks one."""
         fields = {f.name: f for f in schema.fields}
         if missing := [name for name in self.metadata.partition_columns if name not in fields]:
             raise CorruptMetadata(
@@ -74,7 +74,7 @@ class DeltaVersion:
 
 
 def _size_of(version: DeltaVersion) -> int:
-    """Return the approximate bytes of a version, whose commits are mostly references to the log's listing."""
+    """Return the approximate memory of a version in bytes; its commits only count as references."""
     texts = (version.metadata.schema_string, *version.metadata.configuration.values())
     return _VERSION + sum(map(len, texts)) + 8 * len(version.segment.commits)
 
@@ -103,7 +103,7 @@ class LogReader:
         self.known_id: str | None = None  # the table's id, once a metaData action was read
 
     def read(self, commit: LogFile) -> LogText:
-        """Read a commit."""
+        """Read the content of a commit's file."""
         return read_commits([commit], self.storage)[0]
 
     def version(self, segment: LogSegment) -> DeltaVersion:
@@ -147,7 +147,7 @@ class LogReader:
             count = min(count * 4, _MOST_COMMITS) if count > 1 else 1
 
     def _newest(self, commits: Iterable[LogFile], names: tuple[str, ...]) -> dict[str, Action]:
-        """Return the newest actions of these names; `commits` are newest first."""
+        """Return the newest action of each of these names, if any; `commits` are newest first."""
         newest: dict[str, Action] = {}
         for text in self._texts(commits):
             newest = {**only_actions(single_actions(text, names)), **newest}
@@ -167,7 +167,7 @@ class LogReader:
         return DeltaVersion(segment, Protocol.parse(newest["protocol"]), Metadata.parse(newest["metaData"]))
 
     def domain(self, segment: LogSegment, domain: str) -> Action | None:
-        """Return the newest domainMetadata action of a domain, or None without one or if the domain was removed."""
+        """Return the newest domainMetadata action of a domain; None without one, or if it removes the domain."""
         for actions in self._newest_first(segment, ("domainMetadata",)):
             for action in actions:
                 if action.get("domain") == domain:
@@ -183,7 +183,7 @@ class LogReader:
         return {name: action for name, action in newest.items() if not action.get("removed")}
 
     def transaction(self, segment: LogSegment, app_id: str) -> int | None:
-        """Return the version number of an application's last commit (`txn` action), or None."""
+        """Return the `version` in an application's newest `txn` action; None if the segment has no such action."""
         for actions in self._newest_first(segment, ("txn",)):
             for action in actions:
                 if action.get("appId") == app_id:
@@ -207,8 +207,8 @@ class LogReader:
     ) -> pa.Table:
         """Return the live files of a version (see `replay.live_files`), with the column `record_count`.
 
-        `partition_columns` are physical names. If the version continues the newest cached one, only the commits after
-        that are read.
+        `partition_columns` are physical names. `metrics` gets the number of the version's log files, and of those that
+        were read. If the version continues the newest cached one, only the commits after that are read.
         """
         reader = ActionReader(self.storage, partition_columns)
         key = (self._location, partition_columns, self.storage.identity)
@@ -241,7 +241,10 @@ class LogReader:
     def live_shares(
         self, segment: LogSegment, planner: DeltaScanFiles, metrics: ScanMetrics, executor: ShufflingExecutor
     ) -> Iterator[Candidates]:
-        """Yield the candidate files of a version, reconciled and pruned share by share on the executor."""
+        """Yield the candidate files of each share of a version's log; `executor` reconciles and prunes the shares.
+
+        `metrics` counts the log files.
+        """
         reader = ActionReader(self.storage, tuple(f.physical_name for f in planner.partition_fields))
         pieces = self._pieces(segment, reader, metrics)
         work = LogShares(reader, self._location, planner, share_count(segment.size))
@@ -264,7 +267,10 @@ class LogReader:
         partition_columns: tuple[str, ...],
         metrics: ScanMetrics,
     ) -> pa.Table:
-        """Return the files that hold the changes of these commits (see `change_feed.changed_files`)."""
+        """Return the files that hold the row changes of these commits (see `change_feed.changed_files`).
+
+        `times` are commit times in milliseconds since 1970, by version. `partition_columns` are physical names.
+        """
         reader = ActionReader(self.storage, partition_columns)
         parts, unchanged = [reader.changes(())], set()
         for batch in batches(commits):
@@ -276,7 +282,11 @@ class LogReader:
 
 
 def _check_adds(segment: LogSegment, parts: list[pa.Table]) -> None:
-    """Raise `CorruptMetadata` if a checkpoint's number of adds differs from that in a valid `_last_checkpoint`."""
+    """Raise `CorruptMetadata` if the checkpoint has another number of adds than `_last_checkpoint` records.
+
+    `parts` are the file actions of the checkpoint's files. Not checked if the checksum of `_last_checkpoint` is wrong
+    or missing.
+    """
     base = segment.checkpoint
     adds = sum(pc.sum(part["is_add"]).as_py() or 0 for part in parts)
     if base is not None and base.adds is not None and base.adds != adds:
@@ -296,7 +306,7 @@ _MOST_LOOKED_UP = 128  # commits before a newer checkpoint
 
 @dataclass(frozen=True)
 class KnownFiles:
-    """The live files of a version."""
+    """An entry of the cache of live files: those of the version that `segment` makes up."""
 
     segment: LogSegment
     files: pa.Table
@@ -306,9 +316,10 @@ LIVE_FILES: CacheKind[KnownFiles] = CacheKind("live files of Delta tables", lamb
 
 
 def commits_after(known: LogSegment, segment: LogSegment, storage: Storage) -> tuple[LogFile, ...] | None:
-    """Return the commits of a segment that a cached one lacks; None if it may be another log, or is older.
+    """Return the commits that `segment` has after those of `known`, a cached segment of the same table.
 
-    Commits that a newer checkpoint has replaced are looked up by name.
+    None if `segment` is older, or may be another table's log. Commits that a newer checkpoint has replaced are looked
+    up by name.
     """
     if known.version > segment.version or known.location != segment.location:
         return None
@@ -333,7 +344,10 @@ def commits_after(known: LogSegment, segment: LogSegment, storage: Storage) -> t
 
 
 def is_older(segment: LogSegment, known: LogSegment) -> bool:
-    """Return whether a segment is an earlier one of the same log, so that it should not replace the cached one."""
+    """Return whether `segment` is an earlier version of the same log as `known`, a cached segment.
+
+    It should then not replace `known` in the cache.
+    """
     return segment.version < known.version and bool(segment.commits) and segment.commits[-1] in known.commits
 
 

@@ -22,10 +22,10 @@ _ABSOLUTE = r"^([a-zA-Z][a-zA-Z0-9+.-]+:|/)"
 
 
 def live_files(parts: list[pa.Table], location: str) -> pa.Table:
-    """Reconcile file actions and check the result; raises `CorruptMetadata`.
+    """Reconcile file actions into the live files of a version.
 
-    Each data file must be live only once. With two deletion vectors, or with and without one, its rows would be read
-    twice.
+    `parts` are tables of `ActionReader`, and `location` is the table's folder. Raises `CorruptMetadata` if a data file
+    is live twice, with different deletion vectors: its rows would be read twice.
     """
     files = reconcile(parts, location)
     check_partitions(files)
@@ -34,9 +34,9 @@ def live_files(parts: list[pa.Table], location: str) -> pa.Table:
 
 
 def update_live_files(known: pa.Table, parts: list[pa.Table], location: str) -> pa.Table:
-    """Return the live files of a version from those of an earlier one, `known`, and the file actions since.
+    """Return the live files of a version from those of an earlier one, `known`, and the later file actions, `parts`.
 
-    Only files that these actions name are compared. Raises `CorruptMetadata`.
+    Only files that these actions name are compared. Raises `CorruptMetadata` as `live_files` does.
     """
     actions = resolve_paths(pa.concat_tables(parts, promote_options="permissive"), location)
     if not actions.num_rows:
@@ -71,7 +71,7 @@ def _check_once(files: pa.Table, location: str) -> None:
 
 
 def check_partitions(files: pa.Table) -> None:
-    """Raise `CorruptMetadata` for an action without a value for every partition column."""
+    """Raise `CorruptMetadata` for an action that does not name every partition column (`has_partition` is False)."""
     row = pc.index(files["has_partition"], False).as_py()
     if row >= 0:
         raise CorruptMetadata(
@@ -85,7 +85,7 @@ def _has_vector(files: pa.Table) -> pa.Array:
 
 
 def log_position(files: pa.Table, row: int) -> str:
-    """Return the position of a file's action in the log, for messages."""
+    """Return the commit or checkpoint, the line and the path of the action in a row, for messages."""
     version, line = files["version"][row].as_py(), files["line"][row].as_py()
     where = f"row {line} of a checkpoint" if version < 0 else f"{version:020d}.json, line {line}"
     return f"{where} (file {files['path'][row].as_py()})"
@@ -159,7 +159,7 @@ def decoded_paths(paths: pa.Array) -> pa.Array:
 
 
 def canonical_paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Return locations with normalized schemes and hosts: `file:///x` becomes `/x`, and `s3a` becomes `s3`."""
+    """Return locations with normalized roots: `file:///x` becomes `/x`, and `s3a` becomes `s3`."""
     if isinstance(paths, pa.ChunkedArray):
         return pa.chunked_array([normalize_roots(each) for each in paths.chunks], paths.type)
     return normalize_roots(paths)

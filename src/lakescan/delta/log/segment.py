@@ -52,7 +52,7 @@ class LogFile:
 class Checkpoint:
     """A complete checkpoint: one file, or all parts of a multi-part checkpoint.
 
-    `adds` is the number of add actions that `_last_checkpoint` records, if its checksum is valid.
+    `adds` is the number of add actions that `_last_checkpoint` records; None unless its checksum is valid.
     """
 
     version: int
@@ -75,13 +75,14 @@ class LogListing:
 
     @property
     def latest(self) -> int:
-        """The newest version."""
+        """The newest version with a commit or a checkpoint."""
         return max([c.version for c in self.commits[-1:]] + [c.version for c in self.checkpoints[-1:]])
 
     def segment(self, version: int | None = None) -> LogSegment:
         """Return the segment of a version, by default the newest.
 
-        Raises `NoSuchSnapshot`, and `CorruptMetadata` if a commit is missing.
+        Raises `NoSuchSnapshot` for a version after the newest or one whose commits were removed from the log, and
+        `CorruptMetadata` if a commit in between is missing.
         """
         wanted = self.latest if version is None else version
         if not 0 <= wanted <= self.latest:
@@ -108,7 +109,7 @@ class LogListing:
 
 
 def first_gap(commits: Sequence[LogFile], start: int) -> int:
-    """Return the first version from `start` without a commit; `commits` are ascending from `start` or later."""
+    """Return the first version from `start` without a commit; `commits` are ascending and not older than `start`."""
     return next((v for v, commit in enumerate(commits, start) if commit.version != v), start + len(commits))
 
 
@@ -154,7 +155,7 @@ class LogSegment:
 
 
 def _staged_commits(location: str, ratified: RatifiedCommits) -> list[LogFile]:
-    """Return the commits that a catalog lists, oldest first."""
+    """Return the staged commits that a catalog lists as log files, oldest first."""
     return [
         LogFile(
             each.version,
@@ -165,7 +166,7 @@ def _staged_commits(location: str, ratified: RatifiedCommits) -> list[LogFile]:
 
 
 def _merge_commits(commits: Sequence[LogFile], staged: Sequence[LogFile], latest: int) -> tuple[LogFile, ...]:
-    """Return the commits up to a version, with the catalog's staged commits in place of published copies."""
+    """Return the commits up to version `latest`, with staged commits instead of their published copies."""
     by_version = {each.version: each for each in (*commits, *staged) if each.version <= latest}
     return tuple(by_version[version] for version in sorted(by_version))
 
@@ -179,12 +180,15 @@ def _limit_listing(listing: LogListing, ratified: RatifiedCommits) -> LogListing
 
 
 def end_of_log(location: str, storage: Storage) -> LogListing | None:
-    """Return the checkpoint named by `_last_checkpoint` and the commits from it, or None if the log must be listed."""
+    """Return the checkpoint that `_last_checkpoint` names and the commits from its version on, without a listing.
+
+    None if the log must be listed: `_last_checkpoint` is missing or wrong, a commit is missing, or there are too many.
+    """
     return _find_end(location, storage, _ask_catalog(location, storage))
 
 
 def newest_log(location: str, storage: Storage) -> tuple[LogListing, bool]:
-    """Return the log as found by `end_of_log`, else by `list_log`, and whether it is the whole log.
+    """Return the log as found by `end_of_log`, else by `list_log`, and whether the whole log was listed.
 
     Sends only one request to a catalog. Raises the errors of `list_log`.
     """
@@ -227,10 +231,10 @@ def _find_end_in_log(location: str, storage: Storage) -> LogListing | None:
 
 
 def _known_and_newer(location: str, checkpoint: Checkpoint, storage: Storage) -> list[LogFile] | None:
-    """Return the commits since a checkpoint; looks up only those after the cached ones.
+    """Return the commits from a checkpoint's version on; looks up only those after the cached ones.
 
-    Returns None if none is cached, or if the last cached commit's file has changed, since the log then belongs to
-    another table.
+    None if none is cached for this checkpoint, or if the last cached commit's file has changed, since the log then
+    belongs to another table.
     """
     known = _ENDS.find((location, storage.identity))
     if known is None or known.checkpoints != (checkpoint,) or not known.commits:
@@ -242,10 +246,11 @@ def _known_and_newer(location: str, checkpoint: Checkpoint, storage: Storage) ->
 
 
 def commits_from(location: str, start: int, storage: Storage, *, most: int | None = None) -> list[LogFile]:
-    """Return the commits starting at a version, until the last of a batch is missing or there are more than `most`.
+    """Return the commits starting at version `start`; some may be missing in between.
 
-    Other commits may be missing, such as the first, if a log clean-up removed it after a checkpoint of its version.
-    Commits are looked up by name if the store cannot list a folder starting after a name.
+    The first may be missing, for example, if a log clean-up removed it after a checkpoint of its version. If the store
+    cannot list a folder starting after a name, batches of names are looked up until the last commit of a batch does
+    not exist. Stops once there are more than `most` commits.
     """
     listed = _list_commits(location, start, storage, most)
     if listed is not None:
@@ -263,7 +268,10 @@ def commits_from(location: str, start: int, storage: Storage, *, most: int | Non
 
 
 def _list_commits(location: str, start: int, storage: Storage, most: int | None) -> list[LogFile] | None:
-    """Return the commits starting at a version, using the store's start-after listing; None if that fails."""
+    """Return the commits starting at version `start`, using the store's start-after listing; None if that fails.
+
+    Stops once there are more than `most` commits.
+    """
     last = f"{start:020d}."
     try:
         pages = storage.names_after(join(location, LOG_FOLDER), last)
@@ -285,7 +293,7 @@ def _list_commits(location: str, start: int, storage: Storage, most: int | None)
 
 
 def _last_checkpoint(folder: str, storage: Storage) -> Checkpoint | None:
-    """Return the checkpoint named by `_last_checkpoint`; None if either file is missing or invalid."""
+    """Return the checkpoint that `_last_checkpoint` names; None if one of the two is missing or invalid."""
     path = join(folder, LAST_CHECKPOINT)
     try:
         action = Action(LAST_CHECKPOINT, parse_object(storage.read(path), path), path)
@@ -317,7 +325,7 @@ def _part_name(version: int, number: int, parts: int) -> str:
 
 
 def _if_all_exist(names: list[str], folder: str, storage: Storage) -> tuple[FileEntry, ...] | None:
-    """Return the entries of these log files, or None unless all exist and none is empty."""
+    """Return the entries of these files in the log folder; None unless all exist and none is empty."""
     entries = tuple(e for e in storage.look_up([join(folder, name) for name in names]) if e is not None and e.size)
     return entries if len(entries) == len(names) else None
 
@@ -392,7 +400,10 @@ def _version(name: re.Match[str], entry: FileEntry) -> int:
 
 
 def _why_not_a_table(location: str, folder: str, has_files: bool, storage: Storage) -> str:
-    """Return the error message for a folder that is not a table: it is missing, something else, or its log is empty."""
+    """Return the error message for a folder without a Delta table: it is missing, something else, or its log is empty.
+
+    `has_files` is whether the log folder has any file.
+    """
     if has_files:
         return f"{location} is not a Delta table: its log {folder} has no commit and no checkpoint"
     if storage.exists(folder):

@@ -21,7 +21,10 @@ _ENABLED = DeltaProperties.in_commit_timestamps.name
 
 
 def commit_times(listing: LogListing, properties: DeltaProperties, storage: Storage) -> dict[int, int]:
-    """Return the time of each commit in the log, in milliseconds since 1970, by version."""
+    """Return the time of each commit in the log, in milliseconds since 1970, by version; they increase with versions.
+
+    Raises `CorruptMetadata` if an in-commit timestamp is missing.
+    """
     times: dict[int, int] = {}
     previous = -1
     for version, time in _raw_times(listing.commits, properties, storage):
@@ -41,7 +44,10 @@ def _raw_times(
 
 
 def has_in_commit_timestamp(commit: LogFile, properties: DeltaProperties) -> bool:
-    """Return whether a commit has an in-commit timestamp; raises `CorruptMetadata`."""
+    """Return whether a commit must have an in-commit timestamp by the table properties.
+
+    Raises `CorruptMetadata` if the property with the first such version is malformed.
+    """
     return properties.in_commit_timestamps and commit.version >= properties.in_commit_since
 
 
@@ -78,9 +84,10 @@ def modification_time(commit: LogFile) -> int:
 
 
 def version_at(listing: LogListing, times: Mapping[int, int], timestamp: datetime) -> int:
-    """Return the newest version committed at or before `timestamp`; raises `NoSuchSnapshot` outside the log.
+    """Return the newest version committed at or before `timestamp`.
 
-    `times` are commit times in milliseconds since 1970, by version.
+    `times` are commit times in milliseconds since 1970, by version. Raises `NoSuchSnapshot` if `timestamp` is before
+    the first or after the last of these.
     """
     wanted = to_millis(timestamp)
     if not times:

@@ -42,9 +42,10 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class CleanupResult:
-    """The locations of removed log files, and `first`, the version of the checkpoint that the log now starts with.
+    """The result of a log clean-up.
 
-    `first` is None if nothing has expired.
+    `removed` are the locations of removed log files. `first` is the version of the checkpoint that the log now starts
+    with, or None if nothing has expired.
     """
 
     first: int | None = None
@@ -104,7 +105,10 @@ def _midnight(time: datetime) -> datetime:
 
 
 def _first_kept(listing: LogListing, version: DeltaVersion, cutoff: datetime, storage: Storage) -> int | None:
-    """Return the version of the checkpoint that the log will start with, or None if nothing can be removed."""
+    """Return the version of the checkpoint that the log will start with, or None if nothing can be removed.
+
+    Commits at or before `cutoff` have expired.
+    """
     properties = version.metadata.properties
     last = _last_expired(listing.commits, properties, to_millis(cutoff), storage)
     checkpoints = [each for each in reversed(listing.checkpoints) if last is not None and each.version <= last]
@@ -124,10 +128,10 @@ def _first_kept(listing: LogListing, version: DeltaVersion, cutoff: datetime, st
 
 
 def _last_expired(commits: Sequence[LogFile], properties: DeltaProperties, cutoff: int, storage: Storage) -> int | None:
-    """Return the version of the newest commit made at or before the cutoff, in milliseconds since 1970.
+    """Return the version of the newest commit made at or before `cutoff`, in milliseconds since 1970.
 
     None without one. In-commit timestamps increase, so a binary search reads few commits. File times are moved forward
-    where they do not.
+    where they do not increase.
     """
     since = properties.in_commit_since if properties.in_commit_timestamps else 1 << 63
     timed = [each for each in commits if each.version >= since]
@@ -190,9 +194,9 @@ def _remove_files(storage: Storage, locations: Sequence[str]) -> list[str]:
 
 
 def _remove_sidecars(location: str, before: datetime, storage: Storage) -> list[str]:
-    """Remove sidecars older than a time that no checkpoint lists.
+    """Remove the sidecars that no checkpoint lists and that were modified before `before`; return their locations.
 
-    Newer ones may belong to a checkpoint being written.
+    Newer ones may belong to a checkpoint being written. Removes nothing if a checkpoint cannot be read.
     """
     folder = join(location, LOG_FOLDER, SIDECARS)
     old = [
@@ -225,6 +229,9 @@ def _sidecars(file: FileEntry, storage: Storage) -> list[str]:
 
 
 def check_vacuum(protocol: Protocol, location: str) -> None:
-    """Raise `UnsupportedFeature` if the table may reference files in ways that lakescan does not support."""
+    """Raise `UnsupportedFeature` for a table that lakescan cannot read, or whose files it may not find completely.
+
+    That depends on the reader version and on READ and VACUUM support for its features.
+    """
     protocol.check_readable(location)
     protocol.check_supports(Support.VACUUM, "removing files of", location)

@@ -25,7 +25,10 @@ from lakescan.storage import Storage
 def metadata_facts(
     version: DeltaVersion, listing: LogListing, files: FileTable, storage: Storage, now: datetime
 ) -> MetadataFacts:
-    """Return the facts of a version with these live files; reads the tombstones of its log."""
+    """Return the facts of a version with the live files `files`, for a health report at the time `now`.
+
+    `listing` is the whole log. Reads the tombstones of the version's log segment.
+    """
     properties = version.metadata.properties
     segment = version.segment
     base = segment.checkpoint

@@ -52,6 +52,8 @@ CLAIMS = pa.schema(
 class LogPart:
     """A checkpoint file or some commits; a worker reads the files in use from it.
 
+    - `location`: the table's folder.
+    - `checkpoint`, `commits`: the location of the checkpoint file, or the commits.
     - `cutoff`: milliseconds since 1970; files removed since then are in use.
     - `changed`: the versions whose change data files are in use.
     - `since`: for commits before the checkpoint, the versions whose files are in use regardless of later actions; else
@@ -67,15 +69,16 @@ class LogPart:
     since: pa.Array | None = None
 
     def locations(self) -> Iterator[pa.Array]:
-        """Yield the locations of files that are in use, unless later actions in other parts remove them."""
+        """Yield the locations of files that are in use, unless later actions in other parts of the log remove them."""
         for some in self.claims():
             yield some.filter(some["holds"])["location"].combine_chunks()
 
     def claims(self) -> Iterator[pa.Table]:
-        """Yield a claim (`CLAIMS`) for each file of each action.
+        """Yield a claim (`CLAIMS`) for each file of each action: whether the file is in use by that action.
 
-        It holds if the action adds the file, or removed it since the cutoff. Among claims with the same `entry`, which
-        identifies file and deletion vector, the one with the highest `rank` counts.
+        A claim `holds` if the action adds the file, or removed it since the cutoff. Among claims with the same `entry`,
+        which identifies file and deletion vector, the one with the highest `rank` counts. Claims without `entry` always
+        count.
         """
         for part in self._parts():
             for each in _spellings(part.changes_of(self.changed), self.location):
@@ -115,7 +118,7 @@ class LogPart:
 
 
 def _claims(locations: pa.Array) -> pa.Table:
-    """Return claims for locations that are in use whatever other actions there are."""
+    """Return claims without `entry`: these locations are in use whatever other actions there are."""
     count = len(locations)
     columns = [locations, pa.nulls(count, pa.string()), pa.nulls(count, pa.int64()), pa.repeat(True, count)]
     return pa.table(columns, schema=CLAIMS)
@@ -161,7 +164,7 @@ def new_files_since(location: str, storage: Storage, version: int) -> Iterator[p
 
 
 def removed_files(location: str, storage: Storage) -> Iterator[pa.Array]:
-    """Yield the locations of files that commits in the log removed, with deletion vectors, and of change data files.
+    """Yield the locations of files that the log's tombstones name, with deletion vectors, and of change data files.
 
     Some of them may be live again, or needed by earlier versions within the retention.
     """
@@ -204,7 +207,11 @@ def _tombstone_locations(part: _ActionBatch, location: str) -> Iterator[pa.Array
 
 
 class _ActionBatch:
-    """The adds, removes and change data files of a batch of commits or of a part of a checkpoint file."""
+    """The file actions of a batch of commits, or of a batch of rows of a checkpoint file.
+
+    `actions` are its adds and removes, and `changes` the paths of its change data files. `source` is the file, for
+    messages.
+    """
 
     def __init__(self, rows: pa.Table, source: str) -> None:
         self.actions = pa.concat_tables([_actions(rows, name, source) for name in ("remove", "add")])
@@ -280,9 +287,9 @@ def _actions(rows: pa.Table, name: str, source: str) -> pa.Table:
 
 
 def _paths(actions: pa.StructArray, source: str) -> pa.Array:
-    """Return the paths of actions; raises `CorruptMetadata` for a JSON action without one.
+    """Return the paths of the actions that are not null; raises `CorruptMetadata` for a JSON action without one.
 
-    Rows of a Parquet checkpoint without the action may hold a struct of nulls.
+    `source` is the file. Rows of a Parquet checkpoint without the action may hold a struct of nulls.
     """
     paths = pc.struct_field(actions, "path")
     lacking = pc.and_(actions.is_valid(), pc.is_null(paths))
@@ -310,7 +317,7 @@ def _action_locations(actions: pa.Table, location: str) -> Iterator[pa.Array]:
 
 
 def _spellings(paths: pa.Array, location: str) -> Iterable[pa.Array]:
-    """Return the locations of paths in the log, percent-decoded as the protocol requires, and also without decoding."""
+    """Return two arrays of locations for paths in the log: percent-decoded, as the protocol requires, and undecoded."""
     raw = pc.if_else(
         pc.match_substring_regex(paths, "^(?:/|[a-zA-Z][a-zA-Z0-9+.-]+:)"),
         paths,
@@ -320,6 +327,6 @@ def _spellings(paths: pa.Array, location: str) -> Iterable[pa.Array]:
 
 
 def _versions_since(listing: LogListing, cutoff: int) -> pa.Array:
-    """Return the versions of commits at or after a time in milliseconds since 1970."""
+    """Return the versions of commits at or after `cutoff`, in milliseconds since 1970, or with an unknown time."""
     times = ((each.version, each.entry.modified) for each in listing.commits)
     return pa.array([version for version, at in times if at is None or at >= from_millis(cutoff)], pa.int64())

@@ -38,10 +38,11 @@ def rewrite_files(
     domains: Mapping[str, str | None] | None = None,
     reads: Reads | None = None,
 ) -> None:
-    """Write the rows of live files (rows of `live_adds`) to new files, and commit these in their place.
+    """Write the rows of the live files `old` (rows of `live_adds`) to new files, and commit these as replacements.
 
-    `writes` are other settings for the new files than the table's current ones; `metadata` and `domains` are changed by
-    the same commit. Raises `CommitConflict` if a concurrent commit changed one of the files, or conflicts with `reads`.
+    `writes` are settings for the new files if they differ from the table's current ones. `metadata` and `domains` are
+    changed by the same commit. Raises `CommitConflict` if a concurrent commit changed one of the files, or conflicts
+    with `reads`.
     """
     scan = replace(table.scan.select_columns(table.writes.lineage_writes.schema), ignores_residuals=True)
     plan = scan.plan()
@@ -67,7 +68,8 @@ def rewrite_files(
 def files_with_old_types(table: DeltaTarget, live: pa.Table, columns: set[str]) -> pa.Table:
     """Return the live files that store one of the columns, or a field of it, in another type than the table's.
 
-    Reads the footers of all files. Partition values count, too: dates are not texts of timestamps.
+    Reads the footers of all files. Files whose partition value is the text of a date count, too, if the partition
+    column has become a timestamp.
     """
     schema = table.scan.snapshot.schema
     fields = [each for each in schema.fields if each.name in columns]
@@ -94,7 +96,7 @@ def _find(fields: tuple[FileField, ...], wanted: t.Field, *, by_id: bool) -> Fil
 
 
 def _differs(file: FileField, wanted: t.Field) -> bool:
-    """Return whether a column of a file, or a part of it, has another type than in the table."""
+    """Return whether a column of a file, or one of its nested fields, has another type than in the table."""
     match wanted.type:
         case t.Struct():
             parts = [(_find(file.children, each, by_id=False), each) for each in wanted.type.fields]

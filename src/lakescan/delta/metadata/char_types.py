@@ -17,7 +17,7 @@ _NAME = re.compile(r"(?:`(?:[^`]|``)*`|[^:`]+):")
 
 
 def text_lengths(text: str, kind: t.Type, where: str) -> Lengths | None:
-    """Return the CHAR and VARCHAR lengths within a column of type `kind`, or None if it has none.
+    """Return the CHAR and VARCHAR lengths that `text` records for a column of type `kind`; None without any.
 
     Raises `CorruptMetadata`, whose message starts with `where`, if `text` does not match the type.
     """
@@ -32,13 +32,16 @@ def _wrong(text: str, where: str) -> CorruptMetadata:
 
 
 class _Reader:
-    """Parses one type text; positions are offsets in it."""
+    """Parses the text of one column's type. Positions (`at`) are character offsets in that text."""
 
     def __init__(self, text: str, where: str) -> None:
         self._text, self._where = text, where
 
     def lengths(self, kind: t.Type, at: int) -> tuple[Lengths | None, int]:
-        """Return the lengths of the type that starts at a position, and the position after it."""
+        """Parse the type `kind` at position `at`; return its lengths (None without any) and the position after it.
+
+        Raises `CorruptMetadata` if the text has another type there.
+        """
         match kind:
             case t.Struct():
                 return self._nested_lengths("struct<", [each.type for each in kind.fields], at, named=True)

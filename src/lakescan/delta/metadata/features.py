@@ -13,7 +13,7 @@ from lakescan.common import types as t
 
 
 class Support(Flag):
-    """The operations that lakescan supports on a table that has a feature."""
+    """The operations that lakescan supports on a table that has a feature: READ, WRITE and VACUUM."""
 
     NONE = 0
     READ = auto()
@@ -116,12 +116,15 @@ _NEW_WRITER_VERSION = 2  # of a new table whose properties do not need more
 
 
 def unsupported_features(names: Iterable[str], support: Support) -> list[str]:
-    """Return the features that lack this support, sorted by name."""
+    """Return the features that lakescan does not support for this operation, sorted.
+
+    Features that are not in `FEATURES` are among them.
+    """
     return sorted(n for n in names if n not in FEATURES or support not in FEATURES[n].support)
 
 
 def why_not_read(name: str, default: str) -> str:
-    """Return why tables with a feature are not read, or `default`."""
+    """Return why tables with a feature are not read; `default` for an unknown feature, or one without a reason."""
     return (FEATURES[name].why_not if name in FEATURES else "") or default
 
 
@@ -139,7 +142,7 @@ def implied_features(writer_version: int, reader_version: int = READERS_LISTED -
 def oldest_reader(name: str) -> int:
     """Return the oldest reader version that tables with a feature can have.
 
-    Unknown features count as writer features.
+    That is 1 for writer features. Unknown features count as writer features.
     """
     if not is_for_readers(name):
         return 1
@@ -147,20 +150,20 @@ def oldest_reader(name: str) -> int:
 
 
 def add_dependencies(names: Iterable[str]) -> frozenset[str]:
-    """Return the features and the features that they depend on."""
+    """Return the features together with those that they directly depend on."""
     given = frozenset(names)
     return given.union(*(_NEEDED.get(name, ()) for name in given))
 
 
 def dependent_features(name: str) -> list[str]:
-    """Return the features that depend on this one."""
+    """Return the features that directly depend on this one, sorted."""
     return sorted(each for each, needed in _NEEDED.items() if name in needed)
 
 
 def is_for_readers(name: str) -> bool:
-    """Return whether a feature is a reader feature.
+    """Return whether a feature is a reader feature; False for an unknown feature.
 
-    A known feature is one if it has READ support or a reason why it is not read.
+    A feature of `FEATURES` is one if it has READ support or a reason why it is not read.
     """
     return name in FEATURES and (Support.READ in FEATURES[name].support or bool(FEATURES[name].why_not))
 
@@ -171,12 +174,15 @@ def type_feature(kind: t.Type) -> str | None:
 
 
 def property_feature(name: str, value: str) -> str | None:
-    """Return the feature that a table property adds to a table; None for most properties."""
+    """Return the feature that setting a table property to this value adds; None for most properties."""
     return next((each.name for each in _ALL if each.property == (name, value)), None)
 
 
 def new_table_features(properties: Mapping[str, str]) -> list[str]:
-    """Return the features of a new table with these properties, without those of its column types."""
+    """Return the features of a new table: those that writer version 2 implies, and those that its properties add.
+
+    Features that its column types add are not included (see `type_feature`).
+    """
     return [
         each.name
         for each in _ALL

@@ -21,20 +21,24 @@ _ID, _PHYSICAL = f"{_MAPPING}id", f"{_MAPPING}physicalName"
 
 
 def schema_string(columns: Iterable[t.Field]) -> str:
-    """Return the columns as schema JSON; raises `UnsupportedFeature` for a type that the format does not have."""
+    """Return the columns as schema JSON (a text); raises `UnsupportedFeature` as `field_node` does."""
     return json.dumps({"type": "struct", "fields": [field_node(each) for each in columns]}, separators=(",", ":"))
 
 
 def append_columns(schema: str, columns: Iterable[t.Field]) -> str:
-    """Return a schema's JSON with more columns at its end; existing columns are unchanged."""
+    """Return a schema's JSON with `columns` added at its end; existing columns are unchanged.
+
+    Raises `UnsupportedFeature` as `field_node` does.
+    """
     node = parse_json(schema, "the table's schema")
     return json.dumps({**node, "fields": [*node["fields"], *map(field_node, columns)]}, separators=(",", ":"))
 
 
 def set_identity_marks(schema: str, marks: Iterable[Mapping[str, int]]) -> str | None:
-    """Return a schema's JSON with new high-water marks of identity columns, or None without any.
+    """Return a schema's JSON with new high-water marks of identity columns; None if `marks` names no column.
 
-    Each of `marks` maps columns to the last values that one task has assigned.
+    Each of `marks` maps columns to the last values that one write task assigned. The mark is the highest of a column's
+    values, or the lowest if its step is negative.
     """
     by_column: dict[str, list[int]] = {}
     for each in marks:
@@ -66,9 +70,10 @@ def assign_column_ids(schema: str, last_id: int) -> tuple[str, int]:
 
 
 def keep_mapping(schema: str, before: str) -> str:
-    """Return a schema's JSON with the column ids and physical names of the columns in `before` that it replaces.
+    """Return a schema's JSON whose unchanged columns have the column mapping ids and physical names from `before`.
 
-    A column replaces one of the same name and type. Names and nullability of nested fields belong to the type.
+    `before` is the JSON of the table's current schema. A column is unchanged if `before` has one of the same name and
+    type, including the names and nullability of nested fields.
     """
     node, known = parse_json(schema, "the new schema"), parse_json(before, "the table's schema")
     by_name = {field["name"]: field for field in known["fields"]}
@@ -89,9 +94,10 @@ def _plain(kind: Any) -> Any:
 
 
 def check_partitioning(columns: Collection[t.Field], names: Collection[str]) -> None:
-    """Raise `UnsupportedFeature` for partition columns whose type has no text form, or if they are all columns.
+    """Raise `UnsupportedFeature` if a partition column's type has no text form, or if no other column is left.
 
-    Data files do not store partition columns, so a file without any other column would not even have a row count.
+    `names` are the partition columns. Data files do not store them, so a file without any other column would not even
+    have a row count.
     """
     for column in columns:
         if column.name in names and (column.type not in _ATOMIC and not isinstance(column.type, _WITH_PARAMETERS)):
@@ -104,7 +110,7 @@ def check_partitioning(columns: Collection[t.Field], names: Collection[str]) -> 
 
 
 def _fields(node: Any) -> Iterator[dict[str, Any]]:
-    """Yield the fields of all structs in a schema, at any depth."""
+    """Yield the JSON objects of the fields of all structs in a parsed schema, at any depth."""
     left = [node]
     while left:
         each = left.pop(0)
@@ -117,7 +123,10 @@ def _fields(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def field_node(field: t.Field) -> dict[str, Any]:
-    """Return a column as schema JSON; raises `UnsupportedFeature` for a type that the format does not have."""
+    """Return a column as an object of schema JSON.
+
+    Raises `UnsupportedFeature` for a type that the format does not have, or for a column with a write default.
+    """
     if field.write_default is not None:
         raise UnsupportedFeature(
             f"a default of column {field.name!r} of a Delta table", "lakescan would not write the default."
@@ -127,7 +136,10 @@ def field_node(field: t.Field) -> dict[str, Any]:
 
 
 def type_node(kind: t.Type) -> str | dict[str, Any]:
-    """Return a type as schema JSON: a name, or an object; raises `UnsupportedFeature`."""
+    """Return a type as schema JSON: its name, or an object if it is nested.
+
+    Raises `UnsupportedFeature` for a type that the format does not have.
+    """
     match kind:
         case t.Struct():
             return {"type": "struct", "fields": [field_node(f) for f in kind.fields]}

@@ -40,7 +40,11 @@ class Protocol:
 
     @staticmethod
     def parse(action: Action) -> Protocol:
-        """Parse a protocol action; raises `CorruptMetadata` if it is incomplete."""
+        """Parse a protocol action.
+
+        Raises `CorruptMetadata` if `minReaderVersion` is missing, if `readerFeatures` is missing with reader version 3,
+        or if a field is malformed.
+        """
         reader = action.whole_number("minReaderVersion")
         features = action.texts("readerFeatures")
         if reader is None:
@@ -109,7 +113,13 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Metadata:
-    """The table's schema (as JSON text), partition columns and configuration."""
+    """A metaData action: the table's schema (as JSON text), partition columns and configuration.
+
+    - `configuration`: the table properties as text, by name.
+    - `created_time`: milliseconds since 1970.
+    - `format_options`: options of the data file format, without effect here.
+    - `where`: the action's file and line, for messages.
+    """
 
     id: str
     name: str | None
@@ -123,7 +133,11 @@ class Metadata:
 
     @staticmethod
     def parse(action: Action) -> Metadata:
-        """Parse a metaData action; raises `CorruptMetadata` if incomplete, `UnsupportedFeature` unless Parquet."""
+        """Parse a metaData action.
+
+        Raises `CorruptMetadata` if it is incomplete or malformed, and `UnsupportedFeature` for data files other
+        than Parquet.
+        """
         schema = action.text("schemaString")
         if not schema:
             raise CorruptMetadata(
@@ -153,7 +167,10 @@ class Metadata:
         )
 
     def schema(self) -> Schema:
-        """Parse the table's schema; raises `CorruptMetadata`."""
+        """Parse the table's schema.
+
+        Raises `CorruptMetadata`, and `UnsupportedFeature` for an unsupported column type.
+        """
         if _MAPPED in self.configuration and _MAPPING_MODE not in self.configuration:
             self._check_unmapped()
         return parse_schema(self.schema_string, self.column_mapping_mode, self.where)
@@ -182,9 +199,9 @@ class Metadata:
 
 
 def _format_options(action: Action) -> dict[str, str]:
-    """Return the options of the data file format, which writers may omit.
+    """Return the options of the data file format; empty without options or format, which writers may omit.
 
-    Raises `UnsupportedFeature` unless Parquet.
+    Raises `UnsupportedFeature` for a format other than Parquet, and `CorruptMetadata` for a malformed one.
     """
     file_format = action.get("format")
     provider = file_format.get("provider") if isinstance(file_format, dict) else None
@@ -200,7 +217,10 @@ def _format_options(action: Action) -> dict[str, str]:
 
 
 def check_known(protocol: Protocol, doing: str, location: str) -> None:
-    """Raise `UnsupportedFeature` for unknown features, since they may add other content to the log."""
+    """Raise `UnsupportedFeature` for a feature that is not in `FEATURES`, or for a newer writer version.
+
+    Such tables may have other content in the log. `doing` names the operation in the message, such as "writing to".
+    """
     if protocol.min_writer_version > LISTED:
         raise UnsupportedFeature(f"Delta writer version {protocol.min_writer_version}", f"{location} needs it.")
     for name in sorted(protocol.features):
@@ -213,7 +233,11 @@ _OF_CHANGES = {"_change_type", "_commit_version", "_commit_timestamp"}
 
 
 def check_columns(metadata: Metadata) -> None:
-    """Raise `CorruptMetadata` for an unreadable schema, `UnsupportedFeature` for columns of a change data feed."""
+    """Raise an error if a table with this metadata could not be read.
+
+    That is `CorruptMetadata` for an invalid schema, and `UnsupportedFeature` if the table has a change data feed and a
+    column with the name of one of the feed's columns.
+    """
     names = {name.lower(): name for name in metadata.schema().names}
     if metadata.properties.change_feed and (taken := sorted(_OF_CHANGES & names.keys())):
         raise UnsupportedFeature(
@@ -226,7 +250,10 @@ CLUSTERING = "delta.clustering"
 
 
 def clustering_paths(domain: Action | None) -> list[tuple[str, ...]]:
-    """Return the physical paths of the clustering columns; empty without the domain. Raises `CorruptMetadata`."""
+    """Return the clustering columns as paths of physical names; empty if `domain` is None.
+
+    `domain` is the domainMetadata action of `delta.clustering`. Raises `CorruptMetadata` if it is malformed.
+    """
     if domain is None:
         return []
     where = f"{domain.where}: the clustering configuration"

@@ -43,16 +43,17 @@ _IDS = range(2**31)  # Parquet field ids have 32 bits
 def parse_schema(text: str, mapping_mode: str, where: str) -> Schema:
     """Parse the schema of a metaData action; with column mapping, fields have its ids and physical names.
 
-    Fields without an id in Delta get one that is unique in the schema. Raises `CorruptMetadata`, whose message starts
-    with `where`, for text that is not a schema, and for duplicate names, ids or physical names. With column mapping, it
-    is also raised for a field without id or physical name, which would read as missing from every file.
+    `mapping_mode` is `none`, `id` or `name`. Fields without an id in Delta get one that is unique in the schema. Raises
+    `CorruptMetadata`, whose message starts with `where`, for text that is not a schema, and for duplicate names, ids or
+    physical names. With column mapping, it is also raised for a field without id or physical name, which would read as
+    missing from every file. Raises `UnsupportedFeature` for an unsupported type.
     """
     node = parse_json(text, f"{where}: the table's schema")
     return Schema(_SchemaReader(mapping_mode in ("id", "name"), where, node).struct(node, "", 0).fields)
 
 
 def _mapped_ids(node: Any) -> set[int]:
-    """Return all column mapping ids in a schema, at any depth."""
+    """Return all column mapping ids in a parsed schema, at any depth."""
     ids, left = set(), [node]
     while left:
         each = left.pop()
@@ -66,7 +67,7 @@ def _mapped_ids(node: Any) -> set[int]:
 
 
 class _SchemaReader:
-    """Parses one schema."""
+    """Parses one schema, and checks that its names and column mapping ids are unique."""
 
     def __init__(self, mapped: bool, where: str, node: Any) -> None:
         self._mapped, self._where = mapped, where
@@ -174,16 +175,17 @@ def _atomic_type(name: str) -> t.Type:
 
 
 def _char_length(metadata: dict[str, Any]) -> int:
-    """Return the length of a CHAR(n) column, which the schema stores as string; 0 for other columns."""
+    """Return the length of a CHAR(n) column from its field metadata; 0 for other columns, such as VARCHAR(n)."""
     raw = metadata.get(_LENGTHS)
     match = _CHAR.fullmatch(raw) if isinstance(raw, str) else None
     return 0 if match is None else int(match[1])
 
 
 def _apply_lengths(kind: t.Type, text: Any) -> t.Type:
-    """Return a column's type with the CHAR(n) lengths within a struct, list or map, which its metadata records as text.
+    """Return the type of a struct, list or map column with the CHAR(n) lengths of its nested fields.
 
-    A text that does not match the type is ignored: some writers do not update it when they change a nested field.
+    `text` is the type in Spark's notation, from the column's metadata. It is ignored if it has no CHAR(n) or does not
+    match the type: some writers do not update it when they change a nested field.
     """
     if not isinstance(kind, t.Struct | t.ListOf | t.MapOf):
         return kind

@@ -39,7 +39,10 @@ def _bytes(value: str) -> str:
 
 
 def _duration(value: str) -> str:
-    """Return a duration in units that all writers parse; for other units, some silently use their default."""
+    """Normalize a duration such as "interval 30 days".
+
+    Raises `ValueError` for units longer than weeks: with these, some writers silently use the property's default.
+    """
     match = _DURATION.fullmatch(value.strip())
     if match is None:
         raise ValueError("a duration such as 'interval 30 days', in weeks or smaller units")
@@ -70,7 +73,7 @@ def _number(value: str) -> str:
 
 
 def _interval(text: str) -> timedelta:
-    """Parse a duration in any of Delta's units except months and years; raises `ValueError`."""
+    """Parse a duration such as "interval 7 days", in units from microseconds to weeks; raises `ValueError`."""
     match = _INTERVAL.fullmatch(text)
     parts = [] if match is None else re.findall(r"(\d+)\s+([a-z]+?)s?\b", match[1].lower())
     if not parts or any(unit not in _UNITS for _, unit in parts):
@@ -89,7 +92,7 @@ def _lower(text: str) -> str:
 
 
 class DeltaProperties(Properties):
-    """The properties of a Delta table (`configuration`)."""
+    """The properties of a Delta table (`configuration`), each parsed, or its default if not set."""
 
     # Rules for writers
     append_only: Property[bool] = Property(
@@ -368,8 +371,9 @@ _SPELLING = {name.lower(): name for name in (*SETTABLE, *_UNSUPPORTED)}
 def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties to store for a new table, with Delta's spelling of their names and normalized values.
 
-    Features are left out. Raises `InvalidOption` for unknown Delta properties and invalid values, and
-    `UnsupportedFeature` for properties that lakescan's writer does not obey.
+    Names that start with `delta.feature.` are left out, since features are stored in the protocol. Raises
+    `InvalidOption` for unknown Delta properties and invalid values, and `UnsupportedFeature` for CHECK constraints and
+    for properties that lakescan's writer does not obey.
     """
     checked: dict[str, str] = {}
     for name, value in properties.items():
@@ -386,7 +390,10 @@ def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def canonical_name(name: str) -> str:
-    """Return Delta's spelling of a property name, in any case; raises `InvalidOption` that suggests the nearest."""
+    """Return Delta's spelling of a property name, whose case is ignored.
+
+    Raises `InvalidOption` for an unknown name; its message suggests the nearest one.
+    """
     known = _SPELLING.get(name.lower())
     if known is None:
         raise InvalidOption(f"Delta has no table property {name!r}.{nearest(name, _SPELLING.values())}")
@@ -394,9 +401,10 @@ def canonical_name(name: str) -> str:
 
 
 def checked_value(name: str, value: str, where: str) -> str:
-    """Return the value of a property as it is stored; `where` is for messages.
+    """Return a property's normalized value, as it is stored; `name` is in Delta's spelling (see `canonical_name`).
 
-    Raises `InvalidOption` for an invalid value, `UnsupportedFeature` for one that lakescan's writer does not obey.
+    Raises `InvalidOption` for an invalid value, and `UnsupportedFeature` for one that lakescan's writer does not obey,
+    whose message ends with `where`, such as "for a new table".
     """
     if name in _UNSUPPORTED:
         harmless, why = _UNSUPPORTED[name]

@@ -33,7 +33,10 @@ _UNCHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDel
 
 
 def range_after(start: int | str | datetime | None, end: int | str | datetime | None) -> ChangeRange:
-    """Return the range of versions after `start`, up to and including `end`; raises `InvalidOption` for text."""
+    """Return the range of versions after `start`, up to and including `end`; raises `InvalidOption` for text.
+
+    None stands for the start of the table, and for its newest version.
+    """
     _check_no_names(start, end)
     after = start + timedelta(milliseconds=1) if isinstance(start, datetime) else None
     return ChangeRange(
@@ -45,7 +48,10 @@ def range_after(start: int | str | datetime | None, end: int | str | datetime | 
 
 
 def range_from(start: int | str | datetime, end: int | str | datetime | None) -> ChangeRange:
-    """Return the range of versions from `start` to `end`, both inclusive; raises `InvalidOption` for text."""
+    """Return the range of versions from `start` to `end`, both inclusive; `end` None is the newest version.
+
+    Raises `InvalidOption` for text and for negative versions.
+    """
     _check_no_names(start, end)
     if lowest := [state for state in (start, end) if isinstance(state, int) and state < 0]:
         raise InvalidOption(f"{lowest[0]} is not a Delta version: they are 0 or more")
@@ -89,7 +95,10 @@ def resolve_range(
 
 
 def first_since(times: Mapping[int, int], timestamp: datetime, location: str) -> int:
-    """Return the first version committed at or after `timestamp`; raises `NoSuchSnapshot`."""
+    """Return the first version committed at or after `timestamp`; raises `NoSuchSnapshot` without one.
+
+    `times` are commit times in milliseconds since 1970, by version.
+    """
     later = [version for version, at in times.items() if at >= to_millis(timestamp)]
     if not later:
         newest = from_millis(max(times.values())) if times else "none"
@@ -131,7 +140,7 @@ def check_recorded(start: int, end: int, metadata: Iterable[tuple[int, Metadata]
 def check_schemas(read: Schema, metadata: Iterable[tuple[int, Metadata]], location: str) -> None:
     """Raise `UnsupportedFeature` unless all versions can be read with the schema `read`.
 
-    Earlier versions may only lack columns or have narrower types.
+    `metadata` are pairs of version and metadata. Earlier versions may only lack columns or have narrower types.
     """
     for version, each in metadata:
         if problem := difference(each.schema(), read):
@@ -142,9 +151,9 @@ def check_schemas(read: Schema, metadata: Iterable[tuple[int, Metadata]], locati
 
 
 def difference(theirs: Schema, read: Schema) -> str | None:
-    """Return why rows of one schema cannot be read with another, or None if they can.
+    """Return why rows with the schema `theirs` cannot be read with the schema `read`, or None if they can.
 
-    The read schema may only have additional or wider columns.
+    `read` may only have additional or wider columns.
     """
     return _incompatible(theirs.fields, read.fields, "")
 
@@ -224,7 +233,10 @@ def _partner(files: pa.Table, others: pa.Table) -> pa.Array:
 
 
 def _changes(files: pa.Table, change: str | None) -> pa.Table:
-    """Return files whose rows, except those in their deletion vector, are all changes of this type."""
+    """Return files whose rows, except those in their deletion vector, are all changes of this type.
+
+    `change` is insert or delete; None for cdc files, which store the type of each row.
+    """
     files = files.append_column("change_type", pa.repeat(pa.scalar(change, pa.string()), files.num_rows))
     return files.append_column("kept_vector", pa.nulls(files.num_rows, VECTOR))
 
@@ -232,7 +244,8 @@ def _changes(files: pa.Table, change: str | None) -> pa.Table:
 def _differences(files: pa.Table, *, dropped: pa.Table, kept: pa.Table, change: str) -> pa.Table:
     """Return files whose rows in the vector of `kept` but not in that of `dropped` are changes of this type.
 
-    Files without a vector in `kept` are left out.
+    The three tables have the same files in the same order, with other vectors. Files without a vector in `kept` are
+    left out.
     """
     place = files.schema.get_field_index("vector")
     paired = _changes(files.set_column(place, "vector", dropped["vector"]), change)

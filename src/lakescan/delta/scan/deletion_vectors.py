@@ -56,7 +56,7 @@ def encode_z85(data: bytes) -> str:
 
 
 def _words(digits: np.ndarray) -> np.ndarray:
-    """Return the numbers that groups of five digits represent; those above `_LARGEST` do not fit into four bytes."""
+    """Return the numbers that groups of five Base85 digits represent; they may be too large for four bytes."""
     return digits.astype(np.int64) @ _POWERS
 
 
@@ -65,9 +65,10 @@ def _not_base85(text: bytes) -> CorruptMetadata:
 
 
 def delete_table(vectors: pa.StructArray, location: str, *, kept: bool = False) -> pa.Table:
-    """Return the delete table of non-null descriptors, one row each.
+    """Return the delete table of non-null descriptors, one row each; `location` is the table's folder.
 
-    With `kept`, the vectors contain the rows to read instead of the deleted rows.
+    With `kept`, the vectors contain the rows to read instead of the deleted rows. Raises `CorruptMetadata` for a
+    descriptor that is not valid Base85.
     """
     kinds, where, offsets, sizes, counts = (vectors.field(f.name) for f in vectors.type)
     rows = len(vectors)
@@ -115,7 +116,7 @@ def _paths(kinds: pa.Array, where: pa.Array, location: str) -> pa.Array:
 
 
 def _uuids(encoded: pa.Array) -> pa.Array:
-    """Decode UUIDs from the last 20 characters of descriptors, as text."""
+    """Decode UUIDs from the last 20 characters of descriptors, and return them as text; raises `CorruptMetadata`."""
     texts = pc.utf8_slice_codeunits(encoded, -_UUID_LENGTH).cast(pa.binary())
     if (at := pc.index(pc.equal(pc.binary_length(texts), _UUID_LENGTH), False).as_py()) >= 0:
         raise CorruptMetadata(

@@ -35,9 +35,11 @@ _ROWS = r'"numRecords"\s*:\s*(?P<rows>\d+)'
 
 @dataclass(frozen=True)
 class DeltaCommitReader:
-    """Reads the commits of a log; ignores files whose path matches the regular expression `exclude`.
+    """Reads the commits of a log for a stream.
 
-    With `feed`, for streams of changes, commits that stop recording changes are obstacles.
+    - `schema`: the stream's columns; a commit that makes them unreadable gets an `obstacle`, the reason to stop there.
+    - `exclude`: a regular expression; files whose path matches it are ignored.
+    - `feed`: whether it is a stream of changes. Then commits that stop recording changes are obstacles, too.
     """
 
     location: str
@@ -129,9 +131,10 @@ class SeenCommits:
         self._start: tuple[int, str | None] | None = None
 
     def start_obstacle(self, version: int, look: Callable[[], str | None]) -> str | None:
-        """Return the obstacle of a stream's first version, found by `look`.
+        """Return the obstacle of a stream's first version, which `look` finds, or None.
 
-        Later versions have none here, since their obstacles are found in the commits.
+        `look` is called again only for an earlier version or after an obstacle. For later versions, returns None: their
+        obstacles are found in the commits.
         """
         if self._start is None or version < self._start[0] or self._start[1] is not None:
             self._start = version, look()
@@ -148,7 +151,10 @@ class SeenCommits:
 
 
 def _totals(actions: pa.Table, files: Sequence[LogFile]) -> np.ndarray:
-    """Return number of files, rows and bytes of each version's actions, as a 3 x versions array."""
+    """Return the number of files, rows and bytes of each version's actions, as an array of 3 x versions.
+
+    `files` are the commits of the versions.
+    """
     version = actions["version"].to_numpy() - files[0].version
     place = np.searchsorted([file.version - files[0].version for file in files], version)
     counted = pc.struct_field(pc.extract_regex(pc.fill_null(actions["stats"], ""), _ROWS), "rows")
@@ -215,7 +221,11 @@ class RangeChanges(SnapshotState):
 
 @dataclass(frozen=True)
 class IncrementState(SnapshotState):
-    """Snapshot state: the files of an increment: added rows if `of` is a version, else recorded changes."""
+    """Snapshot state: the files of an increment, a batch of a stream.
+
+    `of` is the state that the stream reads: if it is `VersionRows`, the increment has added rows, else recorded
+    changes.
+    """
 
     of: VersionRows | RangeChanges
     increment: Increment

@@ -71,7 +71,10 @@ def _parse(values: pa.Array, kind: t.Type) -> pa.Array:
 
 
 def parse_timestamps(values: pa.Array, kind: t.Timestamp) -> pa.Array:
-    """Parse timestamps like `2026-01-31 12:00:00.5` or ISO 8601; offsets are applied, and no offset means UTC."""
+    """Parse timestamps like `2026-01-31 12:00:00.5` or ISO 8601; offsets are applied, and no offset means UTC.
+
+    Raises `pyarrow.ArrowInvalid` for other text.
+    """
     values, later = shift_far_years(values)
     has_zone = pc.match_substring_regex(values, r"(Z|[+-]\d\d:?\d\d)$")
     with_zone = pc.if_else(has_zone, values, pa.scalar(None, pa.string()))
@@ -95,9 +98,10 @@ def parse_dates(texts: pa.Array) -> pa.Array:
 
 
 def shift_far_years(texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
-    """Replace far dates in timestamp texts by 1970-01-01; also return the microseconds to add to each, or None.
+    """Replace dates whose year is not four plain digits by 1970-01-01, since Arrow cannot parse them in timestamps.
 
-    Raises `pyarrow.ArrowInvalid` for an invalid date, and for one out of range of 64-bit microseconds.
+    Also returns the microseconds to add to each timestamp, or None if no date was replaced. Raises
+    `pyarrow.ArrowInvalid` for an invalid date, and for one out of range of 64-bit microseconds.
     """
     near, days = _split(texts)
     try:

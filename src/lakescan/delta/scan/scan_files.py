@@ -29,7 +29,9 @@ from lakescan.planning.prune import might_match
 class DeltaScanFiles:
     """Plans the files of a version, or of the changes of a version range.
 
-    - `columns`: the columns whose statistics are needed.
+    - `location`: the table's folder.
+    - `predicate`: the filter that prunes files.
+    - `columns`: the columns whose statistics are needed, by field id.
     - `always`: maps field ids to columns of the file actions that hold a constant for all rows of the file.
     - `sometimes`: like `always`, for columns that hold a constant only where they are not null.
     """
@@ -43,7 +45,10 @@ class DeltaScanFiles:
     sometimes: Mapping[int, str]
 
     def candidates(self, actions: pa.Table) -> Candidates:
-        """Return the files that may have matching rows; `actions` may have a `kept_vector` in addition to `vector`."""
+        """Return the files that may have rows matching the predicate.
+
+        `actions` may have a `kept_vector` (the only rows to read) in addition to `vector`. Raises `CorruptMetadata`.
+        """
         if not actions.num_rows:
             return Candidates(FileTable.empty())
         texts = actions["partition"].combine_chunks()
@@ -77,7 +82,7 @@ class DeltaScanFiles:
         return FileStats(actions["stats"], parsed_stats(actions), self.schema, known, counts)
 
     def _deletes(self, actions: pa.Table) -> tuple[pa.Table, pa.ListArray]:
-        """Return the delete table, and for each file the list of its rows in that table."""
+        """Return the delete table of deletion vectors, and for each file the list of its row numbers in that table."""
         tables, owners = [], []
         for column, kept in (("vector", False), ("kept_vector", True)):
             if column in actions.column_names:

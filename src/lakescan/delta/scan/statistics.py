@@ -50,7 +50,8 @@ _PARSERS = 8
 class FileStats:
     """The statistics of many files, in the order of their file actions.
 
-    `counts` are the numbers of rows of the files, if they are known already.
+    `stats` are JSON texts, `parsed` is `stats_parsed` if there is one, `fields` are the columns whose statistics are
+    needed, and `counts` are the numbers of rows of the files, if they are known already.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class FileStats:
         return self._pick(("numRecords",), pa.int64()) if self._counts is None else self._counts
 
     def columns(self) -> dict[int, ColumnStats]:
-        """Return column statistics by field id."""
+        """Return the statistics of the needed columns by field id, with bounds that hold for all rows."""
         counts = self.record_counts()
         return {i: self._column(f, self._paths[i], counts) for i, f in self._fields.items()}
 
@@ -93,7 +94,10 @@ class FileStats:
         return pc.fill_null(self._pick(("tightBounds",), pa.bool_()), True)
 
     def _bound(self, path: tuple[str, ...], kind: t.Type, *, upper: bool) -> pa.Array | None:
-        """Return bounds in the column's type; None for types whose bounds pruning cannot use."""
+        """Return lower or upper bounds in the column's type; None for types whose bounds pruning cannot use.
+
+        `path` leads to the bound in the statistics, such as `minValues` and the physical names.
+        """
         if kind not in _NUMBER and not isinstance(kind, t.Timestamp | t.Decimal):
             return None
         bounds = [self._widen_bounds(each, path, kind, upper) for each in (self._parsed, self._json)]
@@ -101,9 +105,9 @@ class FileStats:
         return pc.coalesce(*known) if known else None
 
     def _widen_bounds(self, recorded: pa.StructArray | None, path: tuple[str, ...], kind: t.Type, upper: bool) -> Any:
-        """Return bounds of `stats` or `stats_parsed`, widened by the writers' rounding.
+        """Return the bounds at a path of `stats` or `stats_parsed`, widened by the writers' rounding.
 
-        None if they do not fit the type.
+        None without bounds, or if they do not fit the type.
         """
         values = _walk(recorded, path)
         try:
@@ -117,7 +121,7 @@ class FileStats:
         return pc.coalesce(*known) if known else pa.nulls(len(self._json), kind)
 
     def _parse(self, stats: pa.ChunkedArray) -> pa.StructArray:
-        """Parse all chunks in a few threads, since Arrow releases the GIL."""
+        """Parse all JSON chunks in a few threads, since Arrow releases the GIL."""
         with ThreadPoolExecutor(_PARSERS) as pool:
             chunks = list(pool.map(self._parse_chunk, stats.chunks))
         return pa.concat_arrays(chunks) if chunks else pa.array([], pa.struct(list(self._json_schema())))
@@ -256,7 +260,7 @@ def _floats(values: pa.Array, kind: t.Type, upper: bool) -> pa.Array:
 
 
 def _decimals(values: pa.Array, kind: t.Decimal, upper: bool) -> pa.Array:
-    """Round outwards to the type's scale; where a double is not exact, also widen by its possible error.
+    """Round decimal bounds outwards to the type's scale; where a double is not exact, also widen by its possible error.
 
     With scale 0, the last 64-bit integer in that direction becomes null: the actual value may not have fitted.
     """
@@ -287,7 +291,7 @@ def _scalar(value: PyDecimal, like: pa.Array) -> pa.Scalar:
 
 
 def _times(values: pa.Array, kind: t.Timestamp, upper: bool) -> pa.Array:
-    """Widen timestamps that may have been truncated to milliseconds, downwards or towards 1970.
+    """Widen timestamp bounds that writers may have truncated to milliseconds, downwards or towards 1970.
 
     Writers print the offsets of zoned timestamps without seconds, which some zones had until 1972. A zoned timestamp
     without offset could be in any zone, so it becomes null.

@@ -39,7 +39,7 @@ class Inference:
     """The predicate that a condition implies.
 
     - `predicate`: satisfied by every row that satisfies the condition; not bound to a schema.
-    - `exact`: whether no other row satisfies the predicate, and the condition fails for no row.
+    - `exact`: whether no other row satisfies the predicate, and evaluating the condition fails (an error) for no row.
     """
 
     predicate: Predicate
@@ -51,7 +51,10 @@ NEVER = Inference(FALSE, True)
 
 
 def infer_comparison(chain: Chain, op: str, value: ConstantValue, context: InferenceContext) -> Inference:
-    """Infer a predicate from `chain op value`, for one of the operators < <= > >= = !=."""
+    """Infer a predicate on the chain's column from `chain op value`, for one of the operators < <= > >= = !=.
+
+    If nothing else can be inferred, it is that the column is not null.
+    """
     not_null = Inference(IsNull(chain.path, negate=True))
     if value.value is None:
         return NEVER
@@ -74,7 +77,7 @@ def infer_comparison(chain: Chain, op: str, value: ConstantValue, context: Infer
 
 
 def equals_char(char: t.Field, value: ConstantValue) -> Inference:
-    """Infer a predicate from `char = value` for a CHAR(n) column, whose field has the column's path as its name.
+    """Infer a predicate from `char = value` for a CHAR(n) column; `char` is its field, with the column's path as name.
 
     Filters ignore the padding of CHAR. Engines ignore it for some constants and not for others. Ignoring it is safe: a
     value that equals a text with padding also equals it without.
@@ -85,12 +88,15 @@ def equals_char(char: t.Field, value: ConstantValue) -> Inference:
 
 
 def _direct_comparison(chain: Chain, op: str, value: ConstantValue) -> Inference:
-    """Compare the column's own values with the constant."""
+    """Return the same comparison as a test of the column, whose values the chain does not change."""
     return Inference(Comparison(chain.path, op=op, value=value.value), not chain.may_fail)
 
 
 def _digits(chain: Chain, op: str, value: ConstantValue, context: InferenceContext) -> Inference:
-    """Infer from a comparison of an integer cast to text: only the canonical text of a number can be equal."""
+    """Infer from a comparison of a number's text with a constant: `cast(id as string) = '7'` becomes `id = 7`.
+
+    `chain` ends with the cast of an integer to a string. Only the canonical text of an integer can be equal.
+    """
     number = Chain(chain.path, chain.field, t.LONG, chain.steps, chain.may_fail)
     if value.type != t.STRING or op not in ("=", "!="):
         return Inference(IsNull(chain.path, negate=True))
@@ -100,7 +106,7 @@ def _digits(chain: Chain, op: str, value: ConstantValue, context: InferenceConte
 
 
 def _infer_prefix(chain: Chain, size: int, op: str, value: ConstantValue) -> Inference:
-    """Infer from a comparison of the first characters of a string, which are never greater than the string."""
+    """Infer from a comparison of a string's first `size` characters, which are never greater than the whole string."""
     path, text, not_null = chain.path, value.value, Inference(IsNull(chain.path, negate=True))
     if value.type != t.STRING:
         return not_null
@@ -116,7 +122,10 @@ def _infer_prefix(chain: Chain, size: int, op: str, value: ConstantValue) -> Inf
 
 
 def _comparable(chain: Chain, value: ConstantValue, context: InferenceContext) -> tuple[Chain, ConstantValue] | None:
-    """Return chain and constant after Spark's implicit casts; None if the casts are unknown or not exact."""
+    """Return the chain and the constant, both converted to Spark's type for the comparison.
+
+    None if the conversion is unknown or may round.
+    """
     kind = chain.type
     if kind == t.DATE or isinstance(kind, t.Timestamp):
         return _comparable_times(chain, value, context)
@@ -150,7 +159,10 @@ def _comparable_times(
 
 
 def _double(kind: t.Type, value: ConstantValue) -> float | None:
-    """Return the double that a floating-point column is compared with; None if Spark's result is uncertain."""
+    """Return the constant as the double that Spark compares with a floating-point column of type `kind`.
+
+    None if Spark may compare in another way, or if the conversion may round.
+    """
     if value.type in t.FLOATING:
         return float(value.value)
     limit = _EXACT_IN_FLOAT if kind == t.FLOAT else _EXACT_IN_DOUBLE
@@ -163,7 +175,10 @@ def _double(kind: t.Type, value: ConstantValue) -> float | None:
 
 
 def _exact_number(kind: t.Type, value: ConstantValue) -> Fraction | None:
-    """Return the number that integers and decimals are compared with; None if Spark's result is uncertain."""
+    """Return the constant as the exact number that Spark compares with an integer or decimal of type `kind`.
+
+    None if Spark may round, or if the constant is not a number.
+    """
     if value.type == t.STRING:
         if kind in t.INTEGRAL:
             return Fraction(int(value.value)) if _WHOLE.fullmatch(value.value) else None
@@ -179,14 +194,14 @@ def _exact_number(kind: t.Type, value: ConstantValue) -> Fraction | None:
 
 
 def _has_few(kind: t.Type) -> bool:
-    """Return whether all values of the decimal type have distinct doubles."""
+    """Return whether `kind` is a decimal type with so few digits that all of its values have distinct doubles."""
     return isinstance(kind, t.Decimal) and kind.precision <= EXACT_DIGITS
 
 
 def _exact_double(kind: t.Type, value: ConstantValue) -> Fraction | None:
-    """Return the exact number for a double constant; None if comparing exact numbers may differ from comparing doubles.
+    """Return the exact number for a float constant that Spark compares, as doubles, with numbers of the type `kind`.
 
-    Spark compares as doubles, which is the same where no two numbers of the type have the same double.
+    None if an exact comparison may differ, because two numbers of the type have the same double.
     """
     if not math.isfinite(value.value):
         return None
@@ -197,7 +212,10 @@ def _exact_double(kind: t.Type, value: ConstantValue) -> Fraction | None:
 
 
 def _between(chain: Chain, op: str, value: ConstantValue) -> Inference:
-    """Infer a predicate by mapping intervals of the chain's results back to intervals of the column's values."""
+    """Infer a predicate by mapping the results that satisfy `op value` back through the chain to column values.
+
+    Each step maps an interval of results to an interval of its inputs.
+    """
     wanted = _intervals(op, value)
     found = []
     for each in wanted:
@@ -234,7 +252,10 @@ def _column_predicate(chain: Chain, found: list[ValueInterval]) -> Predicate:
 
 
 def _scale(kind: t.Type) -> Fraction:
-    """Return the smallest difference between two values of a column."""
+    """Return the distance between neighbouring values of a column's type, in the unit of `ValueInterval`.
+
+    It is 1 for integers and timestamps, a day in microseconds for dates, and 10^-scale for decimals.
+    """
     if isinstance(kind, t.Decimal):
         return Fraction(1, 10**kind.scale)
     return Fraction(DAY if kind == t.DATE else 1)
@@ -264,7 +285,10 @@ def _interval_predicate(chain: Chain, interval: ValueInterval, scale: Fraction) 
 
 
 def _column_value(kind: t.Type, units: int) -> Any:
-    """Convert a multiple of the smallest difference to a value of the column's type."""
+    """Convert `units` times the distance of `_scale` to a Python value of the column's type.
+
+    Raises `OverflowError` for a date or time beyond Python's years, or a float that may not be exact.
+    """
     match kind:
         case t.DATE:
             return plain_time(units * DAY).date()
@@ -280,10 +304,10 @@ def _column_value(kind: t.Type, units: int) -> Any:
 
 
 def infer_all(parts: Sequence[Inference]) -> Inference:
-    """Combine the inferences of conditions that are all true."""
+    """Combine the inferences of conditions by AND, if all conditions are true. It is exact if all of them are."""
     return Inference(conjunction([each.predicate for each in parts]), all(each.exact for each in parts))
 
 
 def infer_any(parts: Sequence[Inference]) -> Inference:
-    """Combine the inferences of conditions if at least one of the conditions is true."""
+    """Combine the inferences of conditions by OR, if at least one condition is true. It is exact if all of them are."""
     return Inference(disjunction([each.predicate for each in parts]), all(each.exact for each in parts))

@@ -55,7 +55,10 @@ _SURE = Inference(TRUE, True)
 
 
 def infer_condition(node: Any, wanted: bool, context: InferenceContext) -> Inference:
-    """Infer a predicate from the condition being true, or false if not `wanted`; `UNKNOWN_TRUTH` if nothing follows."""
+    """Infer a predicate from a condition (a sqlglot tree) being true, or being false if not `wanted`.
+
+    Returns `UNKNOWN_TRUTH` if nothing follows, also for conditions that cannot be interpreted.
+    """
     try:
         return _infer_condition(node, wanted, context)
     except (InvalidFilter, UnsupportedFeature, OverflowError, ValueError):  # patterns, numbers, years beyond 1 to 9999
@@ -83,7 +86,7 @@ def _infer_condition(node: Any, wanted: bool, context: InferenceContext) -> Infe
 
 
 def _infer_test(node: Any, wanted: bool, context: InferenceContext) -> Inference:
-    """Infer from a condition that is not an AND, OR or NOT."""
+    """Infer from a condition that is not an AND, OR or NOT. A negation within its node, as in NOT LIKE, is ignored."""
     from sqlglot import exp
 
     match node:
@@ -117,7 +120,7 @@ def _infer_connective(node: Any, wanted: bool, context: InferenceContext) -> Inf
 
 
 def _not_null_columns(nodes: Sequence[Any], context: InferenceContext) -> Inference:
-    """Infer that each column is not null that would make one of the expressions null."""
+    """Infer only that those columns are not null whose null would make one of the expressions `nodes` null."""
     return Inference(infer_not_null(nodes, context))
 
 
@@ -144,7 +147,11 @@ def _compare_nodes(left: Any, op: str, right: Any, context: InferenceContext) ->
 
 
 def _compare_columns(left: Any, op: str, right: Any, context: InferenceContext) -> Inference:
-    """Infer from a comparison of two expressions; if both are columns, it becomes a column comparison."""
+    """Infer from a comparison of two expressions without constants.
+
+    It becomes a `ColumnComparison` if both are columns of comparable types. Otherwise only columns that are not null
+    follow.
+    """
     required = infer_not_null([left, right], context)
     one, other = (chain_of(each, context) for each in (left, right))
     if one is None or other is None or not (one.is_column and other.is_column):
@@ -155,7 +162,7 @@ def _compare_columns(left: Any, op: str, right: Any, context: InferenceContext) 
 
 
 def _compare_value(node: Any, op: str, value: ConstantValue, context: InferenceContext) -> Inference:
-    """Infer from a comparison of an expression with a constant."""
+    """Infer from a comparison of an expression with a constant; `UNKNOWN_TRUTH` if nothing follows."""
     if value.value is None:
         return NEVER
     if (chain := chain_of(node, context)) is not None:
@@ -175,7 +182,10 @@ def _compare_value(node: Any, op: str, value: ConstantValue, context: InferenceC
 
 
 def _fold_comparison(left: ConstantValue, op: str, right: ConstantValue) -> Inference:
-    """Evaluate a comparison of two constants of the same type."""
+    """Evaluate a comparison of two constants: true for all rows, or for none.
+
+    Returns `UNKNOWN_TRUTH` for constants of different types, floats, and times that are not exactly known.
+    """
     if left.value is None:
         return NEVER
     same = left.type == right.type or {left.type, right.type} <= set(t.INTEGRAL)
@@ -193,7 +203,10 @@ def _fold_comparison(left: ConstantValue, op: str, right: ConstantValue) -> Infe
 
 
 def _infer_branches(branches: Sequence[Branch], context: InferenceContext, of: Callable[[Any], Inference]) -> Inference:
-    """Infer from a choice, whose result is one of the branches: `of` infers from each result."""
+    """Infer from IF, CASE or coalesce, whose result is that of one branch (see `branches_of`).
+
+    `of` infers from the result of one branch. The inference holds if one branch's condition and its result do.
+    """
     found = [
         of(result) if test is None else infer_all([infer_condition(test, True, context), of(result)])
         for test, result in branches
@@ -229,7 +242,7 @@ def _is(node: Any, wanted: bool, context: InferenceContext) -> Inference:
 
 
 def _null(node: Any, wanted: bool, context: InferenceContext) -> Inference:
-    """Infer from a value being null (or not null, if not `wanted`)."""
+    """Infer from an expression being null, or not null if not `wanted`. It is exact for a column."""
     names = names_of(node.unnest())
     if names is not None and (path := context.path_of(names)) is not None:
         return Inference(IsNull(path, negate=not wanted), True)
@@ -237,7 +250,10 @@ def _null(node: Any, wanted: bool, context: InferenceContext) -> Inference:
 
 
 def _null_safe(node: Any, equal: bool, context: InferenceContext) -> Inference:
-    """Infer from `a <=> b`, or `a IS DISTINCT FROM b` if not `equal`. sqlglot puts the operands in parentheses."""
+    """Infer from `a <=> b`, or from `a IS DISTINCT FROM b` if not `equal`, where one side is a constant.
+
+    sqlglot puts the operands in parentheses.
+    """
     left, right = node.this.unnest(), node.expression.unnest()
     if is_condition(left) or is_condition(right):
         return UNKNOWN_TRUTH
@@ -270,7 +286,10 @@ def _like(node: Any, wanted: bool, escape: str, context: InferenceContext) -> In
 
 
 def _infer_value(node: Any, wanted: bool, context: InferenceContext) -> Inference:
-    """Infer from a boolean column, constant, choice or call."""
+    """Infer from a boolean expression other than a comparison: a column, a constant, a choice or a call.
+
+    Returns `UNKNOWN_TRUTH` if nothing follows.
+    """
     value = value_of(node, context)
     if value is not None:
         if value.value is None:
@@ -320,9 +339,10 @@ Pair = tuple[str, str, str]  # a column, an operator (=, < or <=), and another c
 
 
 def add_consequences(predicate: Predicate, operands: Sequence[Any], context: InferenceContext) -> Predicate:
-    """Add the tests that follow from a conjunction's operands that compare two columns.
+    """Add the tests that follow from comparisons of columns among the operands of an AND, and return the predicate.
 
-    If `a = b` and `a > 1`, then also `b > 1`.
+    If `a = b` and `a > 1`, then also `b > 1`. `predicate` is inferred from the AND, and `operands` are its sqlglot
+    nodes.
     """
     pairs = [pair for each in operands if (pair := _pair(each.unnest(), context)) is not None]
     if not pairs:
@@ -346,7 +366,7 @@ def _pair(node: Any, context: InferenceContext) -> Pair | None:
 
 
 def _groups(pairs: Sequence[Pair]) -> dict[str, frozenset[str]]:
-    """Return, for each column, the columns that are equal to it."""
+    """Return, for each column in a pair with `=`, the set of columns that are equal to it, including itself."""
     groups: dict[str, frozenset[str]] = {}
     for left, op, right in pairs:
         if op == "=":
@@ -356,7 +376,7 @@ def _groups(pairs: Sequence[Pair]) -> dict[str, frozenset[str]]:
 
 
 def _bounds(test: Predicate, pairs: Sequence[Pair]) -> Iterator[Predicate]:
-    """Yield bounds of columns that are less or greater than the column of a test."""
+    """Yield the bounds that follow for other columns from a comparison of one column, by pairs with < or <=."""
     if not isinstance(test, Comparison):
         return
     for less, op, greater in pairs:
@@ -374,9 +394,9 @@ Against = Callable[[Any, str, ConstantValue, InferenceContext], Inference]
 
 
 def infer_in(node: Any, wanted: bool, context: InferenceContext, against: Against) -> Inference:
-    """Infer from `a in (...)`, or `not in` if not `wanted`.
+    """Infer from `a in (...)`, or from `a not in (...)` if not `wanted`; `node` is the sqlglot node.
 
-    `against` infers from a comparison of a node with a constant.
+    `against` infers from a comparison with a constant, for an expression that cannot be a chain.
     """
     from sqlglot import exp
 
@@ -412,7 +432,10 @@ def infer_in(node: Any, wanted: bool, context: InferenceContext, against: Agains
 
 
 def _merge_in_list(tests: Sequence[Inference], wanted: bool, otherwise: Predicate) -> Predicate:
-    """Merge equality tests of one column into one `in` test; return `otherwise` if they cannot be merged."""
+    """Merge equality tests (`!=` if not `wanted`) of one column into one `in` or `not in` test.
+
+    Return the predicate `otherwise` if the tests are of other kinds or of several columns.
+    """
     predicates = [each.predicate for each in tests if each.predicate != (FALSE if wanted else TRUE)]
     op = "=" if wanted else "!="
     equal = [each for each in predicates if isinstance(each, Comparison) and each.op == op]
@@ -422,7 +445,11 @@ def _merge_in_list(tests: Sequence[Inference], wanted: bool, otherwise: Predicat
 
 
 def infer_tuples(this: Any, listed: Sequence[Any], context: InferenceContext) -> Inference:
-    """Infer from `(a, b) in ((1, 2), (3, 4))`, member by member. Nulls inside tuples equal each other."""
+    """Infer from `(a, b) in ((1, 2), (3, 4))`, for each member separately; never exact.
+
+    `this` is the left tuple, and `listed` are the right ones. Only members with constants that are not null imply a
+    test, because nulls in tuples equal each other.
+    """
     from sqlglot import exp
 
     rows = [each.expressions for each in (this, *listed) if isinstance(each, exp.Tuple)]
@@ -482,7 +509,10 @@ def branches_of(node: Any) -> list[Branch] | None:
 
 
 def have_one_type(branches: list[Branch], context: InferenceContext) -> bool:
-    """Return whether the results of a choice compare the same before and after conversion to one type."""
+    """Return whether the results of a choice compare the same before and after Spark converts them to one type.
+
+    False if a result is neither a chain nor a constant.
+    """
     known: list[Chain | ConstantValue | None] = [
         chain_of(result, context) or value_of(result, context) for _, result in branches
     ]
@@ -495,7 +525,10 @@ def have_one_type(branches: list[Branch], context: InferenceContext) -> bool:
 
 
 def are_alike(kinds: set[t.Type]) -> bool:
-    """Return whether values of these types are compared exactly after Spark converts them to a common type."""
+    """Return whether Spark compares values of these types exactly after converting them to a common type.
+
+    True for one type, for integers, and for decimals and integers whose digits fit a decimal.
+    """
     if len(kinds) == 1 or kinds <= set(t.INTEGRAL):
         return True
     numbers = [each for each in map(decimal_of, kinds) if each is not None]

@@ -35,7 +35,8 @@ class ConstantValue:
 
     - `value`: a Python value, or None for null. Dates (their midnight) and timestamps are microseconds since 1970, of
       the wall clock, or in UTC for a timestamp with a zone.
-    - `spread`: Spark's value may differ by this number of microseconds in either direction.
+    - `type`: its type in Spark.
+    - `spread`: Spark's value may differ by up to this number of microseconds in either direction, where clocks change.
     - `rising`: whether Spark's value may be greater, because it is evaluated later.
     """
 
@@ -46,7 +47,7 @@ class ConstantValue:
 
 
 def value_of(node: Any, context: InferenceContext) -> ConstantValue | None:
-    """Return the value of an expression without columns; None if it has columns or cannot be interpreted."""
+    """Return the value of an expression without columns; None if it has columns, fails or cannot be interpreted."""
     if (known := _literal(node)) is not None:
         return known
     if (known := _time_value(node, context)) is not None:
@@ -80,7 +81,7 @@ def _negative(each: TypedSql) -> ConstantValue:
 
 
 def _time_value(node: Any, context: InferenceContext) -> ConstantValue | None:
-    """Return the value of a date or timestamp expression; None for other expressions."""
+    """Return the value of a constant date or timestamp expression; None for other expressions."""
     from sqlglot import exp
 
     if not is_known(node):
@@ -148,7 +149,10 @@ def _shift_micros(each: ConstantValue | None, micros: int) -> ConstantValue | No
 
 
 def _truncate(name: str, each: ConstantValue | None, zone: Zone | None) -> ConstantValue | None:
-    """Return the start of the unit of time that contains a constant time."""
+    """Return the start of the unit of time that contains a constant time; None for an unknown unit or time.
+
+    `name` is the unit as `date_trunc` and `trunc` take it. `zone` is the session time zone.
+    """
     unit = UNITS.get(name.lower())
     if each is None or unit is None or each.value is None or each.spread:
         return None
@@ -162,7 +166,7 @@ def _truncate(name: str, each: ConstantValue | None, zone: Zone | None) -> Const
 
 
 def as_time(each: ConstantValue, kind: t.Type, zone: Zone | None) -> ConstantValue | None:
-    """Cast a constant to a date or timestamp; None if Spark's result is uncertain."""
+    """Cast a constant to a date or timestamp; null stays null. None if Spark's result is uncertain."""
     if each.value is None or each.type == kind:
         return replace(each, type=kind)
     if each.type == t.STRING:
@@ -209,7 +213,7 @@ def _parse_time(text: str, kind: t.Type, zone: Zone | None) -> ConstantValue | N
 
 
 def _known_year_value(each: ConstantValue) -> ConstantValue | None:
-    """Return the value if it is in the years 2 to 9998, so that it is valid in any time zone; else None."""
+    """Return the date or timestamp itself if it is in the years 2 to 9998, and so valid in any time zone; else None."""
     return each if _FIRST <= each.value < _END else None
 
 
@@ -218,7 +222,7 @@ _MICROS = {"week": 7 * DAY, "day": DAY, "hour": DAY // 24, "minute": 60 * 10**6,
 
 
 def interval_of(node: Any) -> tuple[int, int] | None:
-    """Return the months and microseconds of an interval with one unit; None for other nodes."""
+    """Return the months and microseconds of an INTERVAL node with one unit and a whole number; None for other nodes."""
     from sqlglot import exp
 
     if not isinstance(node, exp.Interval) or not isinstance(node.args.get("unit"), exp.Var):
@@ -230,7 +234,7 @@ def interval_of(node: Any) -> tuple[int, int] | None:
 
 
 def _time_sum(node: Any, context: InferenceContext) -> ConstantValue | None:
-    """Return the value of a date or timestamp plus or minus an interval or a number of days."""
+    """Return a constant date or timestamp plus or minus an interval or a number of days; None for other sums."""
     from sqlglot import exp
 
     sign = 1 if isinstance(node, exp.Add) else -1
@@ -260,7 +264,10 @@ def _shift_time(start: ConstantValue, months: int, micros: int, zone: Zone | Non
 
 
 def _months_later(wall: int, months: int) -> int:
-    """Return the time on the same day some months later, or on the last day of that month."""
+    """Return the wall-clock time on the same day of the month some months later, or on the last day of that month.
+
+    Times are microseconds since 1970. Raises `OverflowError` or `ValueError` beyond Python's years.
+    """
     if not months:
         return wall
     day = plain_time(wall)
@@ -270,7 +277,10 @@ def _months_later(wall: int, months: int) -> int:
 
 
 def _fold_scalar(node: Any, context: InferenceContext) -> ConstantValue | None:
-    """Compute the value with the evaluator of scalar expressions, which assumes UTC."""
+    """Return the value that DuckDB computes for an expression without columns; None if it fails or is unsupported.
+
+    DuckDB assumes the session time zone UTC, so expressions that depend on another one also give None.
+    """
     if not _is_constant(node) or (not context.is_utc and _has_instants(node)):
         return None
     values = {}

@@ -21,11 +21,11 @@ from lakescan.expressions.scalar.translate import type_of
 class InferenceContext:
     """The meaning of names and times in a condition.
 
-    - `schema`, `case_sensitive`: the columns, and how their names match.
+    - `schema`, `case_sensitive`: the columns, and whether their names match case-sensitively.
     - `zone`: the session time zone; None if unknown.
     - `now`: the current time in UTC, without a zone; None if unknown.
-    - `now_is_exact`: whether `now` is the engine's own time. Otherwise it may be earlier.
-    - `ansi`: whether overflows are errors.
+    - `now_is_exact`: whether the engine evaluates the condition with exactly `now`. Otherwise its time may be later.
+    - `ansi`: whether `spark.sql.ansi.enabled` is on, so that overflows are errors.
     """
 
     schema: Schema
@@ -37,11 +37,14 @@ class InferenceContext:
 
     @property
     def is_utc(self) -> bool:
-        """Whether wall-clock time is UTC."""
+        """Whether the session time zone is known to be UTC."""
         return self.zone is not None and self.zone.is_utc
 
     def path_of(self, path: tuple[str, ...]) -> str | None:
-        """Return the reference of a column or struct member; None if it does not exist or is inside a list or map."""
+        """Return the reference to a column or struct member, given its names.
+
+        None if it does not exist, or is inside a list or map.
+        """
         found = self._find_field(path)
         return None if found is None else dotted_path(path)
 
@@ -53,13 +56,16 @@ class InferenceContext:
         return field if self.schema.struct_path(field.id)[-1] is field else None
 
     def field_of(self, node: Any) -> t.Field | None:
-        """Return the field that a column node refers to; None for other nodes and in the cases of `path_of`."""
+        """Return the field that a column node refers to; None for other nodes, and where `path_of` returns None."""
         path = names_of(node)
         return None if path is None else self._find_field(path)
 
 
 def call_of(node: Any) -> tuple[str, list[Any]] | None:
-    """Return the lower-case name and the arguments of a call; None for other nodes."""
+    """Return the lower-case name and the arguments of a function call node; None for other nodes.
+
+    EXTRACT is a call of its unit with one argument.
+    """
     from sqlglot import exp
 
     match node:
@@ -74,7 +80,7 @@ def call_of(node: Any) -> tuple[str, list[Any]] | None:
 
 
 def type_of_cast(node: Any) -> t.Type | None:
-    """Return the target type of a cast; None for unsupported types."""
+    """Return the target type of a CAST node; None for types that lakescan does not evaluate."""
     try:
         return type_of(node.args["to"])
     except LakescanError:
@@ -120,7 +126,10 @@ def parse_condition(text: str) -> Any | None:
 
 
 def plain_tree(node: Any) -> Any | None:
-    """Return a condition's tree with calls as `parse_expression` builds them; None if a call cannot be converted."""
+    """Return a condition's tree as `parse_expression` builds it, where function calls are `Anonymous` nodes.
+
+    A tree from another parser is written as text and parsed again. None if it has a call that this might change.
+    """
     from sqlglot import exp
 
     names = {type(each).__name__ for each in node.find_all(exp.Func)} - _AS_WRITTEN
@@ -130,13 +139,16 @@ def plain_tree(node: Any) -> Any | None:
 
 
 def is_known(node: Any) -> bool:
-    """Return whether all arguments of a node are known."""
+    """Return whether a sqlglot node has only arguments whose meaning is known here; others might change its meaning."""
     given = {key for key, value in node.args.items() if value not in (None, False, [])}
     return given <= _OPERANDS | _ARGUMENTS.get(type(node).__name__, set())
 
 
 def is_condition(node: Any) -> bool:
-    """Return whether an operand is a condition without parentheses, which Spark may group in another way."""
+    """Return whether an operand is a condition (NOT, a comparison, LIKE, ...) without parentheses.
+
+    Spark and sqlglot may group such an operand differently.
+    """
     from sqlglot import exp
 
     return isinstance(node, exp.Not | exp.Predicate | exp.Escape | exp.Connector | exp.RegexpLike)
@@ -159,7 +171,10 @@ _WITH_UNIT = ("date_add", "date_diff", "datediff")  # the first of three argumen
 
 
 def infer_not_null(nodes: Sequence[Any], context: InferenceContext) -> Predicate:
-    """Return the predicate that each column is not null that would make one of the expressions null."""
+    """Return the predicate that those columns are not null whose null makes one of the expressions `nodes` null.
+
+    It is `TRUE` without such columns. Only operators and functions that return null for a null argument are followed.
+    """
     paths = dict.fromkeys(path for each in nodes for path in _paths(each, context))
     return conjunction([IsNull(path, negate=True) for path in paths])
 

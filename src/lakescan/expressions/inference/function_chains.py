@@ -33,9 +33,11 @@ _COMPARED = (*t.INTEGRAL, *t.FLOATING, t.STRING, t.BOOLEAN, t.BINARY, t.DATE)
 class Chain:
     """A column and the steps from its values to the chain's result, which has the type `type`.
 
-    - `path`, `field`: the column.
-    - `may_fail`: whether the expression may fail for a value.
-    - `prefix`: if given, the result is this many first characters of the string that the steps return.
+    - `path`, `field`: the reference to the column, and its field.
+    - `steps`: the functions that are applied to the column's values, in order; casts without effect on values have no
+      step.
+    - `may_fail`: whether the expression may fail (an error) for a value.
+    - `prefix`: if not None, the result is this many first characters of the string that the steps return.
     - `is_text`: whether the result is the text of the integer that the steps return.
     """
 
@@ -53,12 +55,12 @@ class Chain:
         return not self.steps and self.type == self.field.type and self.prefix is None
 
     def then(self, *steps: ChainStep, type: t.Type | None = None, may_fail: bool = False) -> Chain:
-        """Return the chain with more steps; `type` is the result type of the last one."""
+        """Return the chain with more steps. `type` is the new result type. `may_fail`: whether a new step may fail."""
         return replace(self, type=type or self.type, steps=self.steps + steps, may_fail=self.may_fail or may_fail)
 
 
 def chain_of(node: Any, context: InferenceContext) -> Chain | None:
-    """Return an expression as a chain; None if it is not a chain of supported functions."""
+    """Return an expression (a sqlglot tree) as a chain; None if it is not a chain of known functions of one column."""
     from sqlglot import exp
 
     if not is_known(node):
@@ -97,21 +99,25 @@ def _column(node: Any, context: InferenceContext) -> Chain | None:
 
 
 def char_of(node: Any, context: InferenceContext) -> t.Field | None:
-    """Return the CHAR(n) column that a node refers to, renamed to its path; None for other nodes."""
+    """Return the field of the CHAR(n) column that a node refers to, with the column's path as its name; else None."""
     field, names = context.field_of(node.unnest()), names_of(node.unnest())
     path = None if names is None else context.path_of(names)
     return None if field is None or path is None or not field.pad else replace(field, name=path)
 
 
 def has_nanos(chain: Chain) -> bool:
-    """Return whether the column has nanoseconds, which an engine may see as integers or round down."""
+    """Return whether the chain's column has nanoseconds, which an engine may read as integers or round down."""
     return isinstance(chain.field.type, t.Timestamp) and chain.field.type.unit == "ns"
 
 
 def _numeric(
     chain: Chain | None, step: ChainStep, context: InferenceContext, other: ConstantValue | None = None, op: str = ""
 ) -> Chain | None:
-    """Append an operation that is exact unless it overflows; None if Spark might round."""
+    """Append an arithmetic step that is exact unless it overflows.
+
+    `other` is the constant operand, None for a negation, and `op` is `*` for a product. None if Spark might round, or
+    if the chain is missing or not a number.
+    """
     if chain is None or chain.is_text or chain.prefix is not None:
         return None
     if chain.type in t.INTEGRAL and (other is None or other.type in t.INTEGRAL):
@@ -122,7 +128,10 @@ def _numeric(
 
 
 def _decimal_result(kind: t.Type, other: ConstantValue | None, op: str) -> t.Decimal | None:
-    """Return the decimal result type in Spark; None if Spark might round the result."""
+    """Return Spark's decimal type for an operation of a number and a constant, see `_numeric`.
+
+    None if the types are not exact numbers, or if Spark might round the result.
+    """
     first = decimal_of(kind)
     if first is None:
         return None
@@ -164,7 +173,11 @@ def _fraction(value: ConstantValue | None) -> Fraction:
 
 
 def _add_interval(chain: Chain, node: Any, sign: int, context: InferenceContext) -> Chain | None:
-    """Append the addition of an interval or a number of days to a date or timestamp."""
+    """Append the addition (`sign` is 1) or subtraction (-1) of an interval or number of days to a date or timestamp.
+
+    `node` is the interval or number. None for months, whose sum is not invertible, and for instants in a zone with
+    clock changes.
+    """
     if has_nanos(chain):
         return None
     interval = interval_of(node)
@@ -191,7 +204,7 @@ def _product(node: Any, context: InferenceContext) -> Chain | None:
 
 
 def _quotient(node: Any, context: InferenceContext) -> Chain | None:
-    """Build the chain of `x div 5`, which returns a long."""
+    """Build the chain of `x div 5`, a long, for an integer `x` and a positive constant; None for other quotients."""
     chain, divisor = chain_of(node.this, context), _number(node.expression, context)
     if chain is None or chain.type not in t.INTEGRAL or divisor is None or divisor.type not in t.INTEGRAL:
         return None
@@ -287,7 +300,10 @@ def _call(name: str, args: list[Any], context: InferenceContext) -> Chain | None
 
 
 def _as_time(chain: Chain | None, kind: t.Type, context: InferenceContext) -> Chain | None:
-    """Cast the chain to a date or timestamp; None if it is neither."""
+    """Append a cast to a date or timestamp.
+
+    Returns None without a chain, for a result that is neither date nor timestamp, and for a cast that is not supported.
+    """
     return None if chain is None else chain if chain.type == kind else _cast_to_time(chain, kind, context)
 
 

@@ -16,9 +16,9 @@ from lakescan.expressions.inference.time_zones import DAY, Zone, micros_of, plai
 
 @dataclass(frozen=True)
 class ValueInterval:
-    """The values between two bounds, which are included unless they are `open`; None means unbounded.
+    """The values between two bounds, which are included unless `low_open` or `high_open`; None means unbounded.
 
-    `exact` is False if the interval may have more values than were asked for.
+    `exact` is False if the interval may have more values than those that it stands for.
     """
 
     low: Any = None
@@ -45,7 +45,7 @@ NOTHING = ValueInterval(0, 0, True, True)
 
 
 class ChainStep(Protocol):
-    """A function of one value, described by the values that it maps into an interval."""
+    """A function of one value. It is described by its preimage: the values that it maps into an interval of results."""
 
     def preimage(self, results: ValueInterval) -> ValueInterval:
         """Return an interval that contains all values whose results are in the given interval."""
@@ -54,7 +54,7 @@ class ChainStep(Protocol):
 
 @dataclass(frozen=True)
 class Linear:
-    """`factor * x + offset`, with a factor other than 0."""
+    """The function `factor * x + offset`, with a factor other than 0."""
 
     factor: Any = 1
     offset: Any = 0
@@ -71,25 +71,25 @@ class Linear:
 
 @dataclass(frozen=True)
 class TimeShift:
-    """A time shifted by some microseconds."""
+    """The function that adds `by` microseconds to a time."""
 
     by: int
 
     def preimage(self, results: ValueInterval) -> ValueInterval:
-        """Return the interval shifted back."""
+        """Return the interval of results moved back by the same time."""
         low, high = (None if each is None else each - self.by for each in (results.low, results.high))
         return replace(results, low=low, high=high)
 
 
 @dataclass(frozen=True)
 class WholeQuotient:
-    """The integer part of `x / divisor`, rounded towards zero, or down with `floor`."""
+    """The function that divides a number by `divisor`, and rounds towards zero, or down with `floor`."""
 
     divisor: int = 1
     floor: bool = False
 
     def preimage(self, results: ValueInterval) -> ValueInterval:
-        """Return the interval between multiples of the divisor."""
+        """Return the interval of the dividends whose quotients are in the interval."""
         low = high = None
         low_open = high_open = False
         if results.low is not None:
@@ -105,12 +105,12 @@ class WholeQuotient:
 
 @dataclass(frozen=True)
 class StartOf:
-    """The start of the year, month, week, day, ... of a wall-clock time."""
+    """The function that returns the start of the year, month, week, day, ... (`unit`) of a wall-clock time."""
 
     unit: str
 
     def preimage(self, results: ValueInterval) -> ValueInterval:
-        """Return the interval between the starts of two units."""
+        """Return the times of all units whose starts are in the interval."""
         low = high = None
         if results.low is not None:
             low = self._following(results.low, results.low_open)
@@ -119,17 +119,17 @@ class StartOf:
         return ValueInterval(low, high, False, high is not None, results.exact)
 
     def _following(self, wall: int, after: bool) -> int:
-        """Return the first start at or after a time, or strictly after it with `after`."""
+        """Return the start of the first unit that begins at or after a time, or strictly after it with `after`."""
         begin = start_of(self.unit, wall)
         return begin if begin == wall and not after else _next(self.unit, begin)
 
 
 @dataclass(frozen=True)
 class YearOf:
-    """The year of a wall-clock time."""
+    """The function that returns the year of a wall-clock time."""
 
     def preimage(self, results: ValueInterval) -> ValueInterval:
-        """Return the interval between two New Year's Days."""
+        """Return the times of all years in the interval; raises `ValueError` beyond the years 1 to 9999."""
         years = WholeQuotient(floor=True).preimage(results)
         low, high = (None if each is None else micros_of(datetime(int(each), 1, 1)) for each in (years.low, years.high))
         return replace(years, low=low, high=high)
@@ -137,7 +137,7 @@ class YearOf:
 
 @dataclass(frozen=True)
 class WallOf:
-    """The wall-clock time of an instant."""
+    """The function that converts an instant to wall-clock time in a time zone."""
 
     zone: Zone
 
@@ -151,7 +151,7 @@ class WallOf:
 
 @dataclass(frozen=True)
 class InstantOf:
-    """The instant of a wall-clock time."""
+    """The function that converts wall-clock time in a time zone to an instant."""
 
     zone: Zone
 
@@ -181,7 +181,7 @@ DATE_UNITS = ("year", "quarter", "month", "week")  # units that `trunc` accepts
 
 
 def start_of(unit: str, wall: int) -> int:
-    """Return the start of the unit (a value of `UNITS`) that contains a wall-clock time."""
+    """Return the start of the unit (a value of `UNITS`) that contains a wall-clock time in microseconds since 1970."""
     if (months := _MONTHS.get(unit)) is not None:
         day = plain_time(wall)
         return micros_of(datetime(day.year, (day.month - 1) // months * months + 1, 1))

@@ -20,7 +20,7 @@ _UTC_NAMES = ("UTC", "GMT", "Z", "Etc/UTC")
 
 @dataclass(frozen=True)
 class Zone:
-    """A time zone with Python's rules; `fixed` if it always has the same offset from UTC."""
+    """A time zone, by the rules that Python has for it; `fixed` if its offset from UTC never changes."""
 
     rules: tzinfo
     fixed: bool
@@ -56,11 +56,14 @@ class Zone:
         return wall - max(self._offset(wall, 0), self._offset(wall, 1)) - self._slack(wall)
 
     def last(self, wall: int) -> int:
-        """Return an instant after which all wall-clock times are later than `wall`; at it, they are not earlier."""
+        """Return an instant after which all wall-clock times are later than `wall`.
+
+        The wall-clock time of the instant itself is not earlier than `wall`.
+        """
         return wall - min(self._offset(wall, 0), self._offset(wall, 1)) + self._slack(wall)
 
     def instant(self, wall: int) -> tuple[int, int]:
-        """Return the instant of a wall-clock time (the first of two), and by how much Spark's instant may differ."""
+        """Return the instant of a wall-clock time (the first of two), and by how many microseconds Spark may differ."""
         before, after = self._offset(wall, 0), self._offset(wall, 1)
         return wall - before, DAY if before < after else self._slack(wall)
 
@@ -70,7 +73,10 @@ class Zone:
         return micros_of(shown.replace(tzinfo=None))
 
     def is_certain(self, instant: int, *, steady: bool) -> bool:
-        """Return whether `local` is as in Spark; with `steady`, also require that clocks do not change around then."""
+        """Return whether Spark is certain to have the same wall-clock time as `local` for an instant.
+
+        With `steady`, also require that clocks do not change within two days of it.
+        """
         first, last = self.walls(instant)
         return first == last or (not steady and not self._slack(self.local(instant)))
 

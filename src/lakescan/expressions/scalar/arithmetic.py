@@ -1,4 +1,8 @@
-"""Arithmetic as in Spark: operands are promoted by Spark's rules, and overflow or division by zero is an error."""
+"""Arithmetic as in Spark, translated to DuckDB SQL: functions take and return `TypedSql`.
+
+Operands are promoted by Spark's rules, and overflow or division by zero is an error when the SQL is evaluated. All
+functions raise `UnsupportedFeature` for operands of other types than their docstring names.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ _DIGITS_OF_LONGS = 18
 
 
 def arithmetic(op: str, left: TypedSql, right: TypedSql) -> TypedSql:
-    """Return `left op right` for one of + - *."""
+    """Return the SQL of `left op right` for one of + - *, for numbers that may have different types."""
     kinds = {left.type, right.type}
     if any(isinstance(kind, t.Decimal) for kind in kinds) and not kinds & set(t.FLOATING):
         return _decimal_arithmetic(op, left, right)
@@ -42,7 +46,10 @@ def arithmetic(op: str, left: TypedSql, right: TypedSql) -> TypedSql:
 
 
 def _numbers(left: TypedSql, right: TypedSql) -> tuple[TypedSql, TypedSql]:
-    """Return the operands as numbers. A string operand is cast to BIGINT or DOUBLE, as Spark does."""
+    """Return the operands of an arithmetic operator as numbers.
+
+    A string operand is cast to BIGINT or DOUBLE, by the type of the other operand, as in Spark.
+    """
     if t.STRING in (left.type, right.type) and left.type != right.type:
         kind = common_type(left, right, "arithmetic")
         if kind in (*t.INTEGRAL, *t.FLOATING):
@@ -79,14 +86,14 @@ def quotient(left: TypedSql, right: TypedSql) -> TypedSql:
 
 
 def invert_bits(each: TypedSql) -> TypedSql:
-    """Return `~each`."""
+    """Return `~each` of an integer: all of its bits inverted."""
     if each.type not in t.INTEGRAL:
         raise unsupported_error(f"the operator ~ of {each.type}")
     return TypedSql(f"CAST(~{each.sql} AS {sql_type(each.type)})", each.type, each.raises)
 
 
 def _fold_literals(op: str, left: Any, right: Any, kind: t.Type) -> TypedSql | None:
-    """Compute the result for two integer literals; None if it exceeds the type."""
+    """Compute `left op right` of two integers for the result type `kind`; None if it exceeds INT or LONG."""
     if kind not in (t.INT, t.LONG) or type(left) is not int or type(right) is not int:
         return None
     value = {"+": left + right, "-": left - right, "*": left * right}[op]
@@ -102,9 +109,10 @@ def _number(kind: t.Type, what: str) -> t.Type:
 
 
 def _decimal_arithmetic(op: str, left: TypedSql, right: TypedSql) -> TypedSql:
-    """Return decimal arithmetic in Spark's result type.
+    """Return the SQL of + - or * of decimals and integers in Spark's result type.
 
-    A result with more than 38 digits is rounded to the type. It fails if it has more than 38 digits before rounding.
+    A result with more than 38 digits is rounded to the type. Evaluation fails if it has more than 38 digits before
+    rounding.
     """
     first, second = _operand(left), _operand(right)
     if first is None or second is None:
@@ -127,15 +135,16 @@ def _decimal_arithmetic(op: str, left: TypedSql, right: TypedSql) -> TypedSql:
 
 
 def _widen_decimal(kind: t.Decimal) -> t.Decimal:
-    """Return the decimal type with enough digits that DuckDB does not multiply in 64 bits."""
+    """Return a decimal type with at least 19 digits and the same scale, so that DuckDB does not multiply in 64 bits."""
     return t.Decimal(max(kind.precision, _DIGITS_OF_LONGS + 1), kind.scale)
 
 
 def quotient_of(left: TypedSql, right: TypedSql, kind: t.Decimal) -> TypedSql:
-    """Return `left / right` of decimals or integers as a decimal; null if an operand is null or `right` is zero.
+    """Return the SQL of `left / right` of decimals or integers as the decimal type `kind`.
 
-    Spark rounds half away from zero twice: to 39 places, and then to the scale of the type. So a remainder less than
-    half of the 39th place below the middle is rounded up, too.
+    The value is null if an operand is null or `right` is zero. Spark rounds half away from zero twice: to 39 places,
+    and then to the scale of the type. So a remainder less than half of the 39th place below the middle is rounded up,
+    too.
     """
     first, second = _operand(left), _operand(right)
     if first is None or second is None:
@@ -153,7 +162,10 @@ def quotient_of(left: TypedSql, right: TypedSql, kind: t.Decimal) -> TypedSql:
 
 
 def _unscaled_value(each: TypedSql, kind: t.Decimal, zeros: int) -> str:
-    """Return the unscaled value of a decimal, with `zeros` zeros appended, as a 128-bit integer."""
+    """Return the SQL of a decimal's unscaled value as a 128-bit integer, with `zeros` zeros appended.
+
+    `kind` is the decimal type of `each`.
+    """
     if kind.scale == 0:
         digits = f"CAST({each.sql} AS HUGEINT)"
     elif kind.precision + kind.scale + zeros <= MOST_DIGITS:
@@ -165,7 +177,10 @@ def _unscaled_value(each: TypedSql, kind: t.Decimal, zeros: int) -> str:
 
 
 def _operand(each: TypedSql) -> t.Decimal | None:
-    """Return the decimal type of an operand. An integer literal (except TINYINT) has as many digits as are written."""
+    """Return the decimal type of an operand in decimal arithmetic; None if it is neither decimal nor integer.
+
+    An integer literal (except TINYINT) has as many digits as are written.
+    """
     if each.type in (t.SHORT, t.INT, t.LONG) and isinstance(each.literal, int):
         return t.Decimal(len(str(abs(each.literal))), 0)
     return decimal_of(each.type)
@@ -194,7 +209,7 @@ def _decimal_quotient(left: TypedSql, right: TypedSql) -> TypedSql:
 
 
 def _unless_zero(dividend: TypedSql, divisor: TypedSql, sql: str, kind: t.Type) -> TypedSql:
-    """Return the quotient, which fails for a zero divisor, but is null if an operand is null."""
+    """Return the quotient `sql` as the type `kind`; it fails for a zero divisor, but is null if an operand is null."""
     result = f"CAST({sql} AS {sql_type(kind)})"
     allowed = f"({divisor.sql}) IS NULL OR ({dividend.sql}) IS NULL OR ({divisor.sql}) <> 0"
     return fail_unless(allowed, result, kind, _BY_ZERO)
@@ -251,7 +266,7 @@ def _remainder(first: TypedSql, second: TypedSql) -> str:
 
 
 def positive_remainder(left: TypedSql, right: TypedSql) -> TypedSql:
-    """Return `pmod(left, right)` of integers."""
+    """Return `pmod(left, right)` of integers: the remainder, which is not negative if `right` is positive."""
     kind, first, second = _whole(left, right, "the function pmod()")
     rest = f"({_remainder(first, second)})"
     positive = f"CASE WHEN {rest} < 0 THEN ({rest} + {second.sql}) % {second.sql} ELSE {rest} END"
@@ -270,7 +285,7 @@ def bitwise(op: str) -> Callable[[TypedSql, TypedSql], TypedSql]:
 
 
 def positive(each: TypedSql) -> TypedSql:
-    """Return `+each`, which is the number itself."""
+    """Return `+each`: a number itself, or a string as a double."""
     if each.type == t.STRING:
         return convert(each, t.DOUBLE)
     if not isinstance(each.type, t.Decimal):
@@ -279,7 +294,7 @@ def positive(each: TypedSql) -> TypedSql:
 
 
 def negative(each: TypedSql) -> TypedSql:
-    """Return `-each`."""
+    """Return `-each` of a number, an interval or a string with a number; the sign of a literal becomes part of it."""
     if isinstance(each.literal, int) and not isinstance(each.literal, bool):  # the sign is part of a literal
         return literal(
             -each.literal, t.INT if each.literal <= 2**31 else t.LONG if each.literal <= 2**63 else each.type
@@ -294,7 +309,7 @@ def negative(each: TypedSql) -> TypedSql:
 
 
 def absolute(each: TypedSql) -> TypedSql:
-    """Return `abs(each)`."""
+    """Return `abs(each)` of a number, an interval or a string with a number."""
     if isinstance(each.type, Interval):
         return interval_values.absolute(each)
     if each.type == t.STRING:
@@ -310,7 +325,7 @@ def _same_type(function: str, each: TypedSql, what: str) -> TypedSql:
 
 
 def ceil_or_floor(function: str) -> Callable[[TypedSql], TypedSql]:
-    """Return a function that translates `ceil` or `floor`: a decimal for decimals, a long for other numbers."""
+    """Return a translator of `ceil` or `floor` of a number, which returns a decimal for decimals, else a long."""
 
     def apply(each: TypedSql) -> TypedSql:
         if isinstance(each.type, t.Decimal):
@@ -330,7 +345,10 @@ _NO_FRACTION = "4503599627370496"  # 2^52: doubles from here on have no fraction
 
 
 def round_number(each: TypedSql, places: TypedSql = _ZERO) -> TypedSql:
-    """Return `round(each, places)`, half away from zero. Doubles are rounded by their decimal text."""
+    """Return `round(each, places)`, half away from zero, for constant `places`.
+
+    Doubles are rounded by their decimal text.
+    """
     count = places.literal
     if not isinstance(count, int) or isinstance(count, bool) or abs(count) > MOST_DIGITS:
         raise unsupported_error("the function round() with places that are not constant")
@@ -355,7 +373,7 @@ def _round_decimal(each: TypedSql, kind: t.Decimal, count: int) -> TypedSql:
 
 
 def _round_whole(each: TypedSql, zeros: int, kind: t.Type) -> TypedSql:
-    """Round to a multiple of `10**zeros`."""
+    """Return an integer or decimal rounded, half away from zero, to a multiple of `10**zeros`, as the type `kind`."""
     if zeros >= MOST_DIGITS:
         raise unsupported_error(f"the function round() to {-zeros} places")
     source = each if isinstance(each.type, t.Decimal) else convert(TypedSql(each.sql, each.type), t.Decimal(20, 0))
@@ -383,7 +401,7 @@ def _double(each: TypedSql, name: str) -> TypedSql:
 
 
 def sign(each: TypedSql) -> TypedSql:
-    """Return `sign(each)`, a double."""
+    """Return `sign(each)`, a double; NaN and zeros stay."""
     x = _double(each, "sign").sql
     return TypedSql(
         f"CASE WHEN isnan({x}) OR {x} = 0 THEN {x} WHEN {x} > 0 THEN 1e0 WHEN {x} < 0 THEN -1e0 END", t.DOUBLE
@@ -391,7 +409,10 @@ def sign(each: TypedSql) -> TypedSql:
 
 
 def real(name: str, least: str = "") -> Callable[[TypedSql], TypedSql]:
-    """Return a translator of a function of a double; with `least`, it is null unless the argument exceeds that."""
+    """Return a translator of DuckDB's function `name` of a double.
+
+    If `least` is given, as SQL of a number, the value is null unless the argument exceeds it.
+    """
 
     def apply(each: TypedSql) -> TypedSql:
         x = _double(each, name).sql
@@ -413,7 +434,10 @@ def power(base: TypedSql, exponent: TypedSql) -> TypedSql:
 
 
 def logarithm(base: TypedSql, each: TypedSql | None = None) -> TypedSql:
-    """Return `log(base, each)`, or the natural logarithm of a single argument."""
+    """Return `log(base, each)`, or the natural logarithm of `base` if it is the only argument.
+
+    The value is null for arguments that are not positive.
+    """
     if each is None:
         return real("ln", "0")(base)
     b, x = _double(base, "log").sql, _double(each, "log").sql

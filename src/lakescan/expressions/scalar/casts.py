@@ -1,4 +1,7 @@
-"""Explicit casts as in Spark. DuckDB casts strings only in forms that both engines read alike; Python casts others."""
+"""Explicit casts as in Spark's ANSI mode, translated to DuckDB SQL.
+
+DuckDB casts strings only in forms that both engines read alike. Python functions cast the others.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,10 @@ _DIGITS_OF_LONGS = 18  # Spark casts decimals with more digits to integers throu
 
 
 def cast(each: TypedSql, kind: t.Type) -> TypedSql:
-    """Return `CAST(each AS kind)`; raises `UnsupportedFeature` for types between which the engines cast differently."""
+    """Return `CAST(each AS kind)`, which fails for values that Spark cannot cast.
+
+    Raises `UnsupportedFeature` for a pair of types that is not translated.
+    """
     if each.type == kind:
         return TypedSql(each.sql, kind, each.raises)
     if each.type == t.UNKNOWN and each.raises:
@@ -116,9 +122,9 @@ def cast(each: TypedSql, kind: t.Type) -> TypedSql:
 
 
 def _decimal_of_double(each: TypedSql, kind: t.Decimal, word: str) -> TypedSql:
-    """Cast a double to a decimal by its shortest text, rounded half up; NaN and infinity become null.
+    """Cast a double or float to a decimal by its shortest text, rounded half up; NaN and infinity become null.
 
-    `word` is CAST or TRY_CAST.
+    `word` is CAST or TRY_CAST: whether a value that exceeds the decimal fails or becomes null.
     """
     other = f"isnan({each.sql}) OR isinf({each.sql})"
     digits = f"CAST(CAST({each.sql} AS DOUBLE) AS VARCHAR)"  # Spark converts floats to doubles first
@@ -128,7 +134,10 @@ def _decimal_of_double(each: TypedSql, kind: t.Decimal, word: str) -> TypedSql:
 
 
 def try_cast(each: TypedSql, kind: t.Type) -> TypedSql:
-    """Return `try_cast(each AS kind)`, which is null where the cast fails."""
+    """Return `try_cast(each AS kind)`, which is null where the cast fails.
+
+    Raises `UnsupportedFeature` for a pair of types that is not translated.
+    """
     if each.type == t.STRING:
         return _cast_text(each, kind, tries=True)
     name = sql_type(kind) if not t.children(kind) else ""
@@ -153,7 +162,10 @@ def _plain(sql: str, kind: t.Type) -> TypedSql:
 
 
 def _whole(each: TypedSql, kind: t.Type, word: str) -> TypedSql:
-    """Cast a number to an integer type, truncating it; `word` is CAST or TRY_CAST."""
+    """Cast a decimal or float to an integer type, truncating it.
+
+    `word` is CAST or TRY_CAST: whether a value out of range fails or becomes null.
+    """
     name = sql_type(kind)
     sql = f"{word}(trunc({each.sql}) AS {name})"
     if each.type in t.FLOATING:
@@ -169,7 +181,7 @@ def _whole(each: TypedSql, kind: t.Type, word: str) -> TypedSql:
 
 
 def _to_float(each: TypedSql) -> TypedSql:
-    """Cast a double or decimal to the nearest float. Overflow gives infinity, as in Java, and is not an error."""
+    """Cast a double or decimal to the nearest float. Overflow becomes infinity, as in Java, and is not an error."""
     if isinstance(each.type, t.Decimal):  # going through a double would round twice
         return TypedSql(f"CAST(CAST({each.sql} AS VARCHAR) AS FLOAT)", t.FLOAT, each.raises)
     large = f"abs({each.sql}) >= {_NO_FLOAT} AND NOT isnan({each.sql})"
@@ -178,7 +190,7 @@ def _to_float(each: TypedSql) -> TypedSql:
 
 
 def _is_plain(source: t.Type, kind: t.Type) -> bool:
-    """Return whether DuckDB's own cast gives Spark's result."""
+    """Return whether DuckDB's own cast from `source` to `kind` gives Spark's result for all values."""
     if source in t.INTEGRAL or source == t.BOOLEAN:
         return kind in t.INTEGRAL or (source != t.BOOLEAN and (kind in t.FLOATING or isinstance(kind, t.Decimal)))
     if isinstance(source, t.Decimal):
@@ -187,7 +199,11 @@ def _is_plain(source: t.Type, kind: t.Type) -> bool:
 
 
 def _cast_text(each: TypedSql, kind: t.Type, tries: bool = False) -> TypedSql:
-    """Cast a string. DuckDB casts forms that both engines read alike, and a Python function casts the other forms."""
+    """Cast a string; with `tries`, other text becomes null, else it fails.
+
+    DuckDB casts forms that both engines read alike, and a Python function casts the other forms. A literal is cast
+    here.
+    """
     if kind == t.STRING:
         return each
     if kind == t.BINARY:
@@ -219,7 +235,7 @@ def _cast_text(each: TypedSql, kind: t.Type, tries: bool = False) -> TypedSql:
 
 
 def _decimal_form(kind: t.Type) -> str:
-    """Return the regular expression of strings that DuckDB can parse and that always fit the decimal type."""
+    """Return a regular expression for strings that DuckDB parses as Spark does and that fit the decimal type."""
     assert isinstance(kind, t.Decimal)
     digits = kind.precision - kind.scale
     places = f"(\\.[0-9]{{1,{kind.scale}}})?" if kind.scale else ""
@@ -227,7 +243,10 @@ def _decimal_form(kind: t.Type) -> str:
 
 
 def _cast_interval(each: TypedSql, kind: t.Type) -> TypedSql | None:
-    """Cast an interval to another interval, or to and from an integer in its last unit; None for other types."""
+    """Cast an interval to another interval, or to and from an integer in its last unit.
+
+    None for other types, and between year-month and day-time intervals.
+    """
     if isinstance(each.type, Interval) and isinstance(kind, Interval) and each.type.has_months == kind.has_months:
         size = _UNIT_SIZES[kind.last]
         sql = each.sql if size == 1 else f"CAST(trunc({each.sql} / {size}) * {size} AS {sql_type(kind)})"
@@ -256,7 +275,7 @@ def _cast_literal(each: TypedSql, kind: t.Type, tries: bool) -> TypedSql:
 def implicit_cast(each: TypedSql, kind: t.Type, what: str) -> TypedSql:
     """Cast an argument to the type that a function takes, if Spark does this implicitly.
 
-    Raises `UnsupportedFeature` for other types; `what` names the function in the message.
+    Raises `UnsupportedFeature` for other types; `what` describes the function in the message ("the function trim()").
     """
     if each.type == kind:
         return each

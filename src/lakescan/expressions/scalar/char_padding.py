@@ -14,7 +14,9 @@ from lakescan.expressions.scalar.typed_sql import TypedSql, literal, quote_text
 
 
 def pad_sides(left: TypedSql, right: TypedSql, constant: bool = False) -> tuple[TypedSql, TypedSql]:
-    """Pad both sides of a comparison to the same length.
+    """Pad both sides of a comparison with spaces to the same length, if one is CHAR(n) and Spark does so.
+
+    Sides are returned unchanged if none is a CHAR column, or if the other one is neither constant nor CHAR.
 
     Args:
         left: One side.
@@ -33,12 +35,15 @@ def pad_sides(left: TypedSql, right: TypedSql, constant: bool = False) -> tuple[
 
 
 def ignore_padding(each: TypedSql) -> TypedSql:
-    """Treat a CHAR column as an ordinary string with trailing spaces, as Spark does in BETWEEN and `nullif`."""
+    """Return a CHAR column as an ordinary string with its trailing spaces, as in Spark's BETWEEN and `nullif`."""
     return replace(each, pad=0)
 
 
 def pad_list(subject: TypedSql, values: Sequence[TypedSql]) -> tuple[TypedSql, list[TypedSql]]:
-    """Pad the operands of IN to the same length if the values are all string literals or all CHAR columns."""
+    """Pad a CHAR column and the values of IN to the same length, if all values are string literals or CHAR columns.
+
+    Other operands are returned unchanged. `subject` is the left side of IN.
+    """
     if not subject.pad:
         return subject, list(values)
     if all(each.is_text_literal for each in values):  # with a null in the list, Spark does not pad the literals

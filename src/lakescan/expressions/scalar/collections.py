@@ -1,4 +1,8 @@
-"""Access to list elements, map values and struct members, and functions of them, as in Spark's ANSI mode."""
+"""Functions of lists, maps and structs as in Spark's ANSI mode, translated to DuckDB SQL.
+
+They take and return `TypedSql`, and raise `UnsupportedFeature` for arguments that are not translated, such as values of
+other types or without a constant where one is needed.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ _PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.STRING, t.BINARY, t.UNKNOWN)
 
 
 def check_inside(kind: t.Type) -> None:
-    """Raise `UnsupportedFeature` for a collection that contains values of an unsupported type."""
+    """Raise `UnsupportedFeature` for a list, map or struct type with an inner type that expressions cannot use."""
     inner = [each.type for each in t.children(kind)]
     is_time = kind == t.DATE or (isinstance(kind, t.Timestamp) and kind.unit == "us") or isinstance(kind, Interval)
     if not inner and not (kind in _PLAIN or is_time or (isinstance(kind, t.Decimal) and kind.scale >= 0)):
@@ -33,12 +37,15 @@ def check_inside(kind: t.Type) -> None:
 
 
 def list_of(kind: t.Type) -> t.ListOf:
-    """Return the list type with elements of a type."""
+    """Return the list type with elements of the type `kind`."""
     return t.ListOf(t.Field(0, "element", kind))
 
 
 def element(of: TypedSql, at: TypedSql) -> TypedSql:
-    """Return `of[at]`: an element of a list, counted from 0, which must exist, or a map's value or null."""
+    """Return `of[at]`: the element of a list at an index, counted from 0, or the value of a map's key.
+
+    A list index that does not exist fails when it is evaluated; a missing key gives null.
+    """
     if isinstance(of.type, t.MapOf):
         return _value(of, at, of.type)
     if not isinstance(of.type, t.ListOf):
@@ -49,7 +56,7 @@ def element(of: TypedSql, at: TypedSql) -> TypedSql:
 
 
 def element_at(of: TypedSql, at: TypedSql) -> TypedSql:
-    """Return `element_at(of, at)`: list elements are counted from 1, or from the end if negative."""
+    """Return `element_at(of, at)`: as `element`, but list elements are counted from 1, or from the end if negative."""
     if not isinstance(of.type, t.ListOf):
         return element(of, at)
     place = _place(at)
@@ -58,7 +65,7 @@ def element_at(of: TypedSql, at: TypedSql) -> TypedSql:
 
 
 def element_or_null(of: TypedSql, at: TypedSql) -> TypedSql:
-    """Return `get(of, at)`: an element of a list, counted from 0, or null if it does not exist."""
+    """Return `get(of, at)`: the element of a list at an index, counted from 0, or null if it does not exist."""
     if not isinstance(of.type, t.ListOf):
         raise unsupported_error(f"the function get() of {of.type}")
     place = _place(at)
@@ -88,7 +95,10 @@ def _value(of: TypedSql, key: TypedSql, kind: t.MapOf) -> TypedSql:
 
 
 def member(of: TypedSql, name: str) -> TypedSql:
-    """Return `of.name`, a member of a struct. Case is ignored if no member has exactly this name."""
+    """Return `of.name`, a member of a struct. Case is ignored if no member has exactly this name.
+
+    Raises `UnsupportedFeature` for a missing or ambiguous name.
+    """
     fields = of.type.fields if isinstance(of.type, t.Struct) else ()
     found = [n for n, each in enumerate(fields) if each.name == name]
     found = found or [n for n, each in enumerate(fields) if each.name.lower() == name.lower()]
@@ -98,20 +108,20 @@ def member(of: TypedSql, name: str) -> TypedSql:
 
 
 def member_at(of: TypedSql, place: int) -> TypedSql:
-    """Return the member of a struct at a position, counted from 0."""
+    """Return the member of a struct at the position `place`, counted from 0."""
     name = member_names(of.type)[place]
     return TypedSql(f"struct_extract({of.sql}, {quote_text(name)})", t.children(of.type)[place].type, of.raises)
 
 
 def members_of(of: TypedSql, name: str) -> TypedSql:
-    """Return `of.name` for a list of structs: the list of these members."""
+    """Return `of.name` for a list of structs: the list of this member's values."""
     assert isinstance(of.type, t.ListOf)
     found = member(TypedSql("e", of.type.element.type), name)
     return TypedSql(f"list_transform({of.sql}, lambda e: {found.sql})", list_of(found.type), of.raises)
 
 
 def size(of: TypedSql) -> TypedSql:
-    """Return `size(of)`, which is null for null."""
+    """Return `size(of)`, the number of elements of a list or map; null for null."""
     if not isinstance(of.type, t.ListOf | t.MapOf):
         raise unsupported_error(f"the size of {of.type}")
     function = "len" if isinstance(of.type, t.ListOf) else "cardinality"
@@ -121,7 +131,10 @@ def size(of: TypedSql) -> TypedSql:
 
 
 def contains(of: TypedSql, value: TypedSql) -> TypedSql:
-    """Return `array_contains(of, value)`, which is null if the value is not found and the list has nulls."""
+    """Return `array_contains(of, value)`, which is null if the value is not found and the list has nulls.
+
+    Elements are integers, strings or booleans.
+    """
     kind = of.type.element.type if isinstance(of.type, t.ListOf) else None
     if (
         kind not in (*t.INTEGRAL, t.STRING, t.BOOLEAN)
@@ -141,7 +154,7 @@ def _element(of: TypedSql, name: str) -> t.Type:
 
 
 def array(*args: TypedSql) -> TypedSql:
-    """Return `array(...)`."""
+    """Return `array(...)`: a list of the arguments, converted to one type."""
     if not args:
         return TypedSql("CAST([] AS INTEGER[])", list_of(t.UNKNOWN))
     values = unify(args, "the function array()")
@@ -167,7 +180,7 @@ def create_map(*args: TypedSql) -> TypedSql:
 
 
 def named_struct(*args: TypedSql) -> TypedSql:
-    """Return `named_struct(name, value, ...)`."""
+    """Return `named_struct(name, value, ...)`, whose names are string literals."""
     names, values = args[::2], args[1::2]
     if len(names) != len(values) or not all(each.is_text_literal for each in names):
         raise unsupported_error("the function named_struct() with a name that is not constant or has no value")
@@ -175,7 +188,7 @@ def named_struct(*args: TypedSql) -> TypedSql:
 
 
 def struct(members: Sequence[tuple[str, TypedSql]]) -> TypedSql:
-    """Return a struct with these member names and values."""
+    """Return a struct with these (name, value) members; names must be unique, and there is at least one."""
     if not members or len({name for name, _ in members}) < len(members):
         raise unsupported_error("a struct without members, or with duplicate names")
     kind = t.Struct(tuple(t.Field(0, name, value.type) for name, value in members))
@@ -186,7 +199,10 @@ def struct(members: Sequence[tuple[str, TypedSql]]) -> TypedSql:
 
 
 def sort_array(of: TypedSql, ascending: TypedSql | None = None) -> TypedSql:
-    """Return `sort_array(of, ascending)`: nulls come first in ascending order, and last in descending order."""
+    """Return `sort_array(of, ascending)`: nulls come first in ascending order, and last in descending order.
+
+    `ascending` is a literal, true by default. Elements are neither floats nor nested.
+    """
     kind = _element(of, "sort_array")
     if kind in t.FLOATING or t.children(kind):
         raise unsupported_error(f"the function sort_array() of {of.type}")
@@ -197,12 +213,12 @@ def sort_array(of: TypedSql, ascending: TypedSql | None = None) -> TypedSql:
 
 
 def array_sort(of: TypedSql) -> TypedSql:
-    """Return `array_sort(of)`, where nulls come last."""
+    """Return `array_sort(of)` without a comparator: ascending, and nulls come last."""
     return replace(sort_array(of), sql=f"list_sort({of.sql}, 'ASC', 'NULLS LAST')")
 
 
 def extreme_of(function: str) -> Callable[[TypedSql], TypedSql]:
-    """Return a function that translates `array_max` or `array_min`."""
+    """Return a translator of `array_max` or `array_min`; `function` is `max` or `min`."""
 
     def apply(of: TypedSql) -> TypedSql:
         kind = _element(of, f"array_{function}")
@@ -214,7 +230,10 @@ def extreme_of(function: str) -> Callable[[TypedSql], TypedSql]:
 
 
 def array_join(of: TypedSql, separator: TypedSql, null: TypedSql | None = None) -> TypedSql:
-    """Return `array_join(of, separator, null)`: nulls are skipped unless `null` replaces them."""
+    """Return `array_join(of, separator, null)` of a list of strings: nulls are skipped unless `null` replaces them.
+
+    `separator` and `null` are string literals.
+    """
     if _element(of, "array_join") != t.STRING:
         raise unsupported_error(f"the function array_join() of {of.type}")
     if not separator.is_text_literal:
@@ -230,7 +249,10 @@ def array_join(of: TypedSql, separator: TypedSql, null: TypedSql | None = None) 
 
 
 def slice_of(of: TypedSql, start: TypedSql, size: TypedSql) -> TypedSql:
-    """Return `slice(of, start, size)`, where `start` counts from 1, or from the end if negative."""
+    """Return `slice(of, start, size)`, where `start` counts from 1, or from the end if negative.
+
+    `start` and `size` are literals.
+    """
     _element(of, "slice")
     first, count = start.literal, size.literal
     if not isinstance(first, int) or not isinstance(count, int) or first == 0 or count < 0:
@@ -243,7 +265,7 @@ def slice_of(of: TypedSql, start: TypedSql, size: TypedSql) -> TypedSql:
 
 
 def flatten_list(of: TypedSql) -> TypedSql:
-    """Return `flatten(of)`, which is null if an inner list is null."""
+    """Return `flatten(of)`, the elements of the inner lists; null if an inner list is null."""
     kind = _element(of, "flatten")
     if not isinstance(kind, t.ListOf):
         raise unsupported_error(f"the function flatten() of {of.type}")
@@ -252,12 +274,12 @@ def flatten_list(of: TypedSql) -> TypedSql:
 
 
 def keys(of: TypedSql) -> TypedSql:
-    """Return `map_keys(of)`."""
+    """Return `map_keys(of)`: the list of a map's keys, null for null."""
     return _map_part(of, "map_keys", lambda kind: kind.key)
 
 
 def values_of(of: TypedSql) -> TypedSql:
-    """Return `map_values(of)`."""
+    """Return `map_values(of)`: the list of a map's values, null for null."""
     return _map_part(of, "map_values", lambda kind: kind.value)
 
 

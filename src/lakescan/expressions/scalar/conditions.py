@@ -1,4 +1,8 @@
-"""Comparisons, conditions and choices, with SQL's three-valued logic and Spark's short-circuit evaluation."""
+"""Comparisons, conditions and choices with SQL's three-valued logic, translated to DuckDB SQL.
+
+Functions take and return `TypedSql`, and raise `UnsupportedFeature` for types that cannot be compared or unified. As in
+Spark, an operand that may fail is evaluated only if earlier operands do not decide the result.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +23,10 @@ from lakescan.expressions.scalar.typed_sql import (
 
 
 def comparison(op: str, left: TypedSql, right: TypedSql, *, has_constant: bool = False) -> TypedSql:
-    """Return `left op right`; `<=>` is `IS NOT DISTINCT FROM`. NaN equals NaN and is greater than all other numbers.
+    """Return `left op right`, both converted to their common type in Spark; `<=>` is `IS NOT DISTINCT FROM`.
 
-    `has_constant` means that one side is constant but not a literal, which affects the padding of CHAR.
+    NaN equals NaN and is greater than all other numbers. `has_constant` means that one side is constant but not a
+    literal, which affects the padding of CHAR.
     """
     first, second = align(*pad_sides(left, right, has_constant), f"the operator {op}")
     sql_type(first.type)
@@ -29,7 +34,10 @@ def comparison(op: str, left: TypedSql, right: TypedSql, *, has_constant: bool =
 
 
 def compare_rows(op: str, pairs: Sequence[tuple[TypedSql, TypedSql]]) -> TypedSql:
-    """Return a comparison of rows, member by member. As structs in Spark, rows are never null, and null equals null."""
+    """Return a comparison of two rows, such as `(a, b) < (1, 2)`; `pairs` has the left and right value of each member.
+
+    Rows are compared as structs in Spark: rows are never null, null equals null, and null is less than any value.
+    """
     sides = [align(*pad_sides(one, other), f"the operator {op}") for one, other in pairs]
     same = [f"({one.sql} IS NOT DISTINCT FROM {other.sql})" for one, other in sides]
     raises = any(one.raises or other.raises for one, other in sides)
@@ -52,12 +60,12 @@ def _boolean(each: TypedSql, what: str) -> TypedSql:
 
 
 def inverse(each: TypedSql) -> TypedSql:
-    """Return `NOT each`."""
+    """Return `NOT each` of a boolean."""
     return TypedSql(f"(NOT {_boolean(each, 'NOT').sql})", t.BOOLEAN, each.raises)
 
 
 def chain(op: str, parts: Sequence[TypedSql]) -> TypedSql:
-    """Join conditions by AND or OR.
+    """Join conditions by AND or OR (`op`).
 
     A condition that may fail is evaluated only if earlier ones do not decide the result.
     """
@@ -73,7 +81,7 @@ def chain(op: str, parts: Sequence[TypedSql]) -> TypedSql:
 
 
 def failure(message: TypedSql) -> TypedSql:
-    """Translate `raise_error`: an expression without a value, whose evaluation fails with the message."""
+    """Translate `raise_error(message)`: an expression of unknown type whose evaluation fails with the message."""
     # Spark fails for a null message too; DuckDB's error(NULL) is null.
     return TypedSql(f"error(coalesce(CAST({message.sql} AS VARCHAR), 'null'))", t.UNKNOWN, True)
 
@@ -84,7 +92,7 @@ def is_null(each: TypedSql) -> TypedSql:
 
 
 def is_truth(each: TypedSql, value: bool) -> TypedSql:
-    """Return `each IS TRUE` or `each IS FALSE`."""
+    """Return `each IS TRUE` or `each IS FALSE`, by `value`; neither is ever null."""
     return TypedSql(f"({_boolean(each, 'IS').sql} IS {str(value).upper()})", t.BOOLEAN, each.raises)
 
 
@@ -96,7 +104,7 @@ def is_nan(each: TypedSql) -> TypedSql:
 
 
 def is_in(each: TypedSql, values: Sequence[TypedSql]) -> TypedSql:
-    """Return `each IN (values)`, with all values converted to one type."""
+    """Return `each IN (values)`, with all operands converted to one type. CHAR is padded as in Spark."""
     each, values = pad_list(each, values)
     operands = [each, *values]
     subject, *others = unify(operands, "the operator IN")
@@ -109,13 +117,16 @@ def is_in(each: TypedSql, values: Sequence[TypedSql]) -> TypedSql:
 
 
 def between(each: TypedSql, low: TypedSql, high: TypedSql) -> TypedSql:
-    """Return `each BETWEEN low AND high`."""
+    """Return `each BETWEEN low AND high`; CHAR values are compared with their trailing spaces, as in Spark."""
     each, low, high = map(ignore_padding, (each, low, high))
     return chain("AND", [comparison(">=", each, low), comparison("<=", each, high)])
 
 
 def unify(values: Sequence[TypedSql], what: str) -> list[TypedSql]:
-    """Convert the values to their common type in Spark; `what` names their place in errors."""
+    """Convert the values to their common type in Spark; `what` describes their use in errors ("the operator IN").
+
+    Raises `UnsupportedFeature` without a common type. Nulls without a type stay if all values are such nulls.
+    """
     whole = literal(None, t.UNKNOWN)
     for each in values:
         kind = common_type(whole, each, what)
@@ -126,7 +137,10 @@ def unify(values: Sequence[TypedSql], what: str) -> list[TypedSql]:
 
 
 def choice(conditions: Sequence[TypedSql], results: Sequence[TypedSql], default: TypedSql | None) -> TypedSql:
-    """Return `CASE WHEN ... END`, or `IF` if there is only one condition."""
+    """Return `CASE WHEN condition THEN result ... ELSE default END`, with all results converted to one type.
+
+    Without `default`, it is null.
+    """
     values = unify([*results, default or literal(None, t.UNKNOWN)], "CASE")
     tests = [_boolean(each, "CASE WHEN") for each in conditions]
     cases = " ".join(f"WHEN {test.sql} THEN {value.sql}" for test, value in zip(tests, values[:-1], strict=True))
@@ -135,7 +149,7 @@ def choice(conditions: Sequence[TypedSql], results: Sequence[TypedSql], default:
 
 
 def coalesce(*args: TypedSql) -> TypedSql:
-    """Return `coalesce(...)`."""
+    """Return `coalesce(...)`: the first argument that is not null, converted to the common type."""
     values = unify(args, "the function coalesce()")
     cases = " ".join(f"WHEN ({each.sql}) IS NOT NULL THEN {each.sql}" for each in values[:-1])
     sql = f"CASE {cases} ELSE {values[-1].sql} END" if cases else values[-1].sql
@@ -143,17 +157,17 @@ def coalesce(*args: TypedSql) -> TypedSql:
 
 
 def null_if(each: TypedSql, other: TypedSql) -> TypedSql:
-    """Return `nullif(each, other)`."""
+    """Return `nullif(each, other)`: null if both are equal, else `each`."""
     return choice([comparison("=", ignore_padding(each), ignore_padding(other))], [literal(None, t.UNKNOWN)], each)
 
 
 def if_valid(each: TypedSql, then: TypedSql, otherwise: TypedSql) -> TypedSql:
-    """Return `nvl2(each, then, otherwise)`."""
+    """Return `nvl2(each, then, otherwise)`: `then` if `each` is not null."""
     return choice([inverse(is_null(each))], [then], otherwise)
 
 
 def extreme(function: str, *args: TypedSql) -> TypedSql:
-    """Return `greatest(...)` or `least(...)`, which skip nulls."""
+    """Return `greatest(...)` or `least(...)` (`function`) of at least two arguments, which skip nulls."""
     if len(args) < 2:
         raise unsupported_error(f"the function {function}() of one argument")
     values = unify(args, f"the function {function}()")
@@ -167,7 +181,10 @@ def extreme(function: str, *args: TypedSql) -> TypedSql:
 
 
 def _extreme_double(op: str, values: Sequence[TypedSql]) -> TypedSql:
-    """Return the first extreme value. As in Spark, NaN is the greatest and -0.0 equals 0.0."""
+    """Return SQL for the first greatest (`op` is >) or least (<) of floating-point values, skipping nulls.
+
+    As in Spark, NaN is the greatest and -0.0 equals 0.0.
+    """
     sql = values[0].sql
     for each in values[1:]:
         exceeds = f"({each.sql}) IS NOT NULL AND (({sql}) IS NULL OR {each.sql} {op} {sql})"

@@ -43,11 +43,12 @@ def _may_name_zone(pattern: Any) -> bool:
 
 @dataclass(frozen=True)
 class ScalarExpression:
-    """An SQL expression over the columns of a schema. Pickled for workers.
+    """An SQL expression bound to the columns of a schema. Pickled for workers.
 
     - `text`: the SQL text.
     - `type`: the type of its values in Spark.
     - `columns`: the ids of the fields that it reads, in the order of DuckDB's columns c0, c1, ...
+    - `_sql`: its DuckDB SQL over these columns, and `_udfs`: the Python functions that the SQL calls.
     """
 
     text: str
@@ -60,7 +61,7 @@ class ScalarExpression:
 
     @property
     def depends_on_zone(self) -> bool:
-        """Whether values may differ in a time zone other than UTC."""
+        """Whether values may differ in a session time zone other than UTC, which evaluation assumes."""
         from sqlglot import exp
 
         if self._has_instants:
@@ -115,15 +116,18 @@ class ScalarExpression:
         return ScalarExpression(text, schema, typed.type, tuple(ids), typed.sql, udfs, translate.has_instants)
 
     def evaluate(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
-        """Evaluate the expression on rows whose columns are those of the schema, in order.
+        """Evaluate the expression on rows whose columns are those of the schema, in order; return the values.
 
-        Raises `SchemaMismatch` where Spark fails, too (a division by zero, an overflow), and `UnsupportedFeature` for
-        values on which DuckDB and Spark may differ.
+        Raises `SchemaMismatch` where Spark fails, too (a division by zero, an overflow), `UnsupportedFeature` for
+        values that DuckDB and Spark may evaluate differently, and `MissingDependency` without DuckDB.
         """
         return self.evaluate_columns(column_getter(rows, self.schema), rows.num_rows)
 
     def evaluate_columns(self, columns: Columns, rows: int) -> pa.Array:
-        """Evaluate the expression on columns of `rows` values, found by field id; raises the errors of `evaluate`."""
+        """Evaluate the expression on `rows` rows; `columns` returns the array of a field by its id.
+
+        Raises the errors of `evaluate`.
+        """
         remember(self._udfs)
         try:
             return evaluate_sql(self._sql, [columns(each) for each in self.columns], rows, nested.arrow(self.type))
@@ -155,7 +159,8 @@ class FailedEvaluation(Exception):
 def evaluate_sql(sql: str, columns: Sequence[pa.Array], rows: int, kind: pa.DataType) -> pa.Array:
     """Evaluate DuckDB SQL over the columns c0, c1, ..., which have `rows` values each, and return the values in order.
 
-    `kind` is the Arrow type of the result. Raises `FailedEvaluation`.
+    `kind` is the Arrow type of the result. Raises `FailedEvaluation`, also for times beyond the years -290000 to
+    290000.
     """
     arrays = [remove_inner_offsets(_plain(each)) for each in columns]
     names = [f"c{place}" for place in range(len(arrays))]
@@ -175,7 +180,10 @@ def evaluate_sql(sql: str, columns: Sequence[pa.Array], rows: int, kind: pa.Data
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Convert instants to wall-clock times in UTC. Raises `FailedEvaluation` outside the years -290000 to 290000."""
+    """Return an array with instants, also nested ones, as wall-clock times in UTC, because DuckDB gets no time zones.
+
+    Raises `FailedEvaluation` for dates and timestamps outside the years -290000 to 290000.
+    """
     if pa.types.is_timestamp(array.type):
         _check_years(array.cast(pa.int64()), _MICROS, array)
         return array.cast(pa.timestamp("us"))
@@ -185,7 +193,7 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def _wall_clock_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type with nested instants replaced by wall-clock times."""
+    """Return an Arrow type with timestamps with a time zone, at any depth, replaced by timestamps without one."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(_wall_clock_type(kind.value_type))
     if pa.types.is_map(kind):
@@ -216,7 +224,10 @@ def _library() -> Any:
 
 
 def _connection() -> Any:
-    """Return this thread's DuckDB connection. The optimizer is off, so that operands that may fail are not moved."""
+    """Return the DuckDB connection of this thread.
+
+    Its optimizer is off, so that operands that may fail are not moved.
+    """
     if not hasattr(_of_thread, "connection"):
         connection = _library().connect(config=_SETTINGS)
         connection.execute("PRAGMA disable_optimizer")

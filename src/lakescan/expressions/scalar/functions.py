@@ -167,7 +167,11 @@ FUNCTIONS: Mapping[str, Function] = {
 
 
 def call(name: str, args: Sequence[TypedSql]) -> TypedSql:
-    """Translate a function call; raises `UnsupportedFeature` for an unknown function or number of arguments."""
+    """Translate a call of a Spark function by its name, in any case, to DuckDB SQL.
+
+    Raises `UnsupportedFeature` for an unknown function, a wrong number of arguments, and arguments that it does not
+    support.
+    """
     function = FUNCTIONS.get(name.lower())
     if function is None:
         raise unsupported_error(f"the function {name}()")

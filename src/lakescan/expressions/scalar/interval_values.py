@@ -1,4 +1,8 @@
-"""Interval values: literals, and arithmetic with times and numbers."""
+"""Interval values in DuckDB SQL: literals, and arithmetic with times and numbers.
+
+Year-month intervals are numbers of months, and day-time intervals numbers of microseconds. `sign` is 1 or -1 and
+multiplies a literal.
+"""
 
 from __future__ import annotations
 
@@ -44,14 +48,18 @@ _SPANS = {
 
 
 def interval_literal(value: int, kind: Interval) -> TypedSql:
-    """Return an interval of `value` microseconds or months; raises `InvalidFilter` if it is too long."""
+    """Return an interval of `value` months or microseconds, by its type; raises `InvalidFilter` if it is too long."""
     if not -(2**63 if not kind.has_months else 2**31) <= value < (2**63 if not kind.has_months else 2**31):
         raise InvalidFilter("an interval is too long")
     return TypedSql(f"CAST({value} AS {sql_type(kind)})", kind)
 
 
 def unit_interval(text: str, unit: str, sign: int = 1) -> TypedSql:
-    """Return `INTERVAL 'text' unit` with one unit; raises `InvalidFilter` for text that is not a number."""
+    """Return `INTERVAL 'text' unit` with one unit.
+
+    Raises `InvalidFilter` for text that is not a number, and `UnsupportedFeature` for an unknown unit or a fraction of
+    a unit other than seconds.
+    """
     name = unit.lower().removesuffix("s") if unit.lower() != "s" else unit
     try:
         number = Decimal(text.strip()) * sign
@@ -68,7 +76,10 @@ def unit_interval(text: str, unit: str, sign: int = 1) -> TypedSql:
 
 
 def span_interval(text: str, first: str, last: str, sign: int = 1) -> TypedSql:
-    """Return `INTERVAL 'text' first TO last`; raises `InvalidFilter` for text in another form."""
+    """Return `INTERVAL 'text' first TO last`, such as `INTERVAL '1-2' YEAR TO MONTH`.
+
+    Raises `InvalidFilter` for text in another form, and for numbers that are too large for their unit.
+    """
     form = _SPANS.get((first, last))
     found = re.fullmatch(form, text.strip()) if form else None
     if found is None:
@@ -91,7 +102,10 @@ def span_interval(text: str, first: str, last: str, sign: int = 1) -> TypedSql:
 
 
 def parse_interval(text: str, sign: int = 1) -> TypedSql:
-    """Return `INTERVAL '1 day 2 hours'`, the sum of its parts; raises `InvalidFilter`."""
+    """Return the interval of a text with numbers and units, such as '1 day 2 hours': the sum of its parts.
+
+    Raises `InvalidFilter` for text in another form, and the errors of `unit_interval`.
+    """
     rest = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE)
     parts = _PART.findall(rest)
     if not parts or _PART.sub("", rest).strip():
@@ -105,7 +119,10 @@ def parse_interval(text: str, sign: int = 1) -> TypedSql:
 
 
 def value_interval(each: TypedSql, unit: str) -> TypedSql:
-    """Return `INTERVAL expression unit`."""
+    """Return `INTERVAL expression unit`, for an expression that is a number.
+
+    Raises `UnsupportedFeature` for an unknown unit or another type.
+    """
     name = unit.lower().removesuffix("s")
     if name in _MONTHS:
         months = implicit_cast(each, t.INT, "an interval")
@@ -124,7 +141,10 @@ def is_time(kind: t.Type) -> bool:
 
 
 def add_interval(op: str, left: TypedSql, right: TypedSql) -> TypedSql | None:
-    """Return `left op right` for + or - if an operand is an interval or both are times; None for other operands."""
+    """Return `left op right` (+ or -) if an operand is an interval, or if both are times (-); None for other operands.
+
+    Raises `UnsupportedFeature` for an interval and an operand that Spark cannot combine with it.
+    """
     if isinstance(left.type, Interval) and isinstance(right.type, Interval):
         kind = widest(left.type, right.type)
         if kind is None:
@@ -169,7 +189,10 @@ def _between(left: TypedSql, right: TypedSql) -> TypedSql:
 
 
 def multiply_interval(each: TypedSql, number: TypedSql, divides: bool = False) -> TypedSql:
-    """Return an interval multiplied or divided by a number, rounded half up."""
+    """Return an interval multiplied by a number or, with `divides`, divided by it, rounded half up.
+
+    Raises `UnsupportedFeature` if `number` is not a number.
+    """
     kind = each.type
     assert isinstance(kind, Interval)
     of = Interval("year", "month") if kind.has_months else Interval("day", "second")

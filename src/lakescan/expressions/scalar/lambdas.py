@@ -1,4 +1,7 @@
-"""Higher-order functions: `transform(prices, x -> x * 2)`. They are translated to DuckDB's lambdas."""
+"""Higher-order functions, such as `transform(prices, x -> x * 2)`, translated to DuckDB SQL with lambdas.
+
+They raise `UnsupportedFeature` for arguments that are not translated.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,11 @@ Variables = Mapping[str, TypedSql]
 
 @dataclass(frozen=True)
 class Lambda:
-    """A lambda argument: its parameter names, and `body`, which translates its expression for given parameter values.
+    """A lambda argument of a call.
 
-    `depth` is the number of lambdas around it.
+    - `names`: its parameter names.
+    - `body`: translates its expression, given the SQL of each parameter by lower-case name.
+    - `depth`: the number of lambdas around it.
     """
 
     names: Sequence[str]
@@ -26,11 +31,14 @@ class Lambda:
     depth: int
 
     def name(self, place: int) -> str:
-        """Return the SQL name of a parameter, distinct from those of enclosing lambdas."""
+        """Return the SQL name of the parameter at the position `place`, distinct from those of enclosing lambdas."""
         return f"v{self.depth}_{place}"
 
     def apply(self, *values: TypedSql) -> TypedSql:
-        """Translate the body for parameter values; raises `UnsupportedFeature` if there are more parameters."""
+        """Translate the body with these values for its parameters; surplus values are ignored.
+
+        Raises `UnsupportedFeature` if there are more parameters than values.
+        """
         if len(self.names) > len(values):
             raise unsupported_error(f"a function of {len(self.names)} parameters in this place")
         return self.body(dict(zip((each.lower() for each in self.names), values, strict=False)))
@@ -49,9 +57,10 @@ def _map(of: Any, name: str) -> t.MapOf:
 
 
 def _list_call(function: str, of: TypedSql, each: Lambda, element: t.Type) -> tuple[str, TypedSql]:
-    """Return a call of DuckDB's `function` on the elements of a list, and the body.
+    """Return the SQL of DuckDB's list function `function` with a lambda, and the translated body of the lambda.
 
-    A second parameter of the lambda is the element's index, from 0.
+    `of` is the list, `each` the lambda, and `element` the type of the list's elements. A second parameter of the lambda
+    is the element's index, from 0.
     """
     value, place = each.name(0), each.name(1)
     body = each.apply(TypedSql(value, element), TypedSql(f"CAST({place} - 1 AS INTEGER)", t.INT))
@@ -60,7 +69,7 @@ def _list_call(function: str, of: TypedSql, each: Lambda, element: t.Type) -> tu
 
 
 def transform(of: TypedSql, each: Lambda) -> TypedSql:
-    """Return `transform(list, function)`."""
+    """Return `transform(list, function)`: the list of the function's results."""
     sql, body = _list_call("list_transform", of, each, _element(of, "transform"))
     return TypedSql(sql, list_of(body.type), of.raises or body.raises)
 
@@ -71,7 +80,7 @@ def _condition(body: TypedSql, name: str) -> None:
 
 
 def filter_list(of: TypedSql, each: Lambda) -> TypedSql:
-    """Return `filter(list, function)`."""
+    """Return `filter(list, function)`: the elements that satisfy the function."""
     sql, body = _list_call("list_filter", of, each, _element(of, "filter"))
     _condition(body, "filter")
     return TypedSql(sql, of.type, of.raises or body.raises)
@@ -90,7 +99,11 @@ def _quantifier(name: str, decides: str, other: str) -> Callable[[TypedSql, Lamb
 
 
 def aggregate(of: TypedSql, start: TypedSql, merge: Lambda, finish: Lambda | None = None) -> TypedSql:
-    """Return `aggregate(list, start, merge, finish)`."""
+    """Return `aggregate(list, start, merge, finish)`: fold the list from the left, and apply `finish` to the result.
+
+    Raises `UnsupportedFeature` if the type of `merge`'s result differs from that of `start` and cannot be converted to
+    it.
+    """
     element = _element(of, "aggregate")
     total, value = merge.name(0), merge.name(1)
     kind = start.type
@@ -121,7 +134,10 @@ def _null(kind: t.Type) -> str:
 
 
 def array_sort(of: TypedSql, each: Lambda) -> TypedSql:
-    """Return `array_sort(list, function)`, where the function compares two elements; all pairs are compared first."""
+    """Return `array_sort(list, function)`, where the function compares two elements and returns an integer.
+
+    The function is evaluated for all pairs of elements before sorting.
+    """
     element = _element(of, "array_sort")
     left, right = each.name(0), each.name(1)
     body = each.apply(TypedSql(left, element), TypedSql(right, element))
@@ -152,7 +168,7 @@ def _entries(of: TypedSql, each: Lambda, kind: t.MapOf) -> tuple[str, TypedSql]:
 
 
 def map_filter(of: TypedSql, each: Lambda) -> TypedSql:
-    """Return `map_filter(map, function)`."""
+    """Return `map_filter(map, function)`: the entries that satisfy a function of key and value."""
     kind = _map(of, "map_filter")
     entry, body = _entries(of, each, kind)
     _condition(body, "map_filter")
@@ -161,7 +177,7 @@ def map_filter(of: TypedSql, each: Lambda) -> TypedSql:
 
 
 def transform_values(of: TypedSql, each: Lambda) -> TypedSql:
-    """Return `transform_values(map, function)`."""
+    """Return `transform_values(map, function)`: the map with results of a function of key and value as values."""
     kind = _map(of, "transform_values")
     entry, body = _entries(of, each, kind)
     packed = f"{{'key': {entry}.key, 'value': {body.sql}}}"
@@ -171,7 +187,10 @@ def transform_values(of: TypedSql, each: Lambda) -> TypedSql:
 
 
 def transform_keys(of: TypedSql, each: Lambda) -> TypedSql:
-    """Return `transform_keys(map, function)`, which fails for duplicate keys."""
+    """Return `transform_keys(map, function)`: the map with results of a function of key and value as keys.
+
+    Evaluation fails for duplicate or null keys.
+    """
     kind = _map(of, "transform_keys")
     entry, body = _entries(of, each, kind)
     packed = f"{{'key': {body.sql}, 'value': {entry}.value}}"
@@ -185,7 +204,10 @@ def transform_keys(of: TypedSql, each: Lambda) -> TypedSql:
 
 
 def map_zip_with(left: TypedSql, right: TypedSql, each: Lambda) -> TypedSql:
-    """Return `map_zip_with(map, map, function)`, with the keys of both maps."""
+    """Return `map_zip_with(map, map, function)`: a map with the keys of both maps.
+
+    Its values are results of a function of the key and both values, null where a map lacks the key.
+    """
     one, other = _map(left, "map_zip_with"), _map(right, "map_zip_with")
     if one.key.type != other.key.type:
         raise unsupported_error("the function map_zip_with() of maps with keys of different types")
@@ -227,7 +249,10 @@ HIGHER_ORDER: Mapping[str, tuple[Callable[..., TypedSql], int, int]] = {
 
 
 def call(name: str, args: Sequence[TypedSql | Lambda]) -> TypedSql:
-    """Translate a call with a lambda argument; raises `UnsupportedFeature` for other functions."""
+    """Translate a call that has a lambda argument; `name` is the Spark function, in any case.
+
+    Raises `UnsupportedFeature` for other functions, and for arguments in another number or order.
+    """
     apply, least, most = HIGHER_ORDER.get(name.lower(), (None, 0, 0))
     if apply is None:
         raise unsupported_error(f"the function {name}() with a function")

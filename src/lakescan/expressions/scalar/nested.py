@@ -16,7 +16,7 @@ Leaf = Callable[[str, t.Type, t.Type], tuple[str, bool]]  # (SQL, its type, targ
 
 
 def are_same(left: t.Type, right: t.Type) -> bool:
-    """Return whether two types are the same except for ids and nullability.
+    """Return whether two types are equal except for ids and nullability of nested fields.
 
     Member names are compared case-sensitively, because Arrow's casts treat a name in another case as missing.
     """
@@ -30,9 +30,10 @@ def are_same(left: t.Type, right: t.Type) -> bool:
 
 
 def common_nested_type(left: t.Type, right: t.Type, inside: Callable[[t.Type, t.Type], t.Type]) -> t.Type | None:
-    """Return Spark's common type of two structs, lists or maps, or None.
+    """Return Spark's common type of two structs, two lists or two maps.
 
-    `inside` returns the common type of two nested types. Structs must have the same member names in the same order.
+    None for other types, and for structs without the same member names (ignoring case) in the same order. `inside`
+    returns the common type of two inner types, or raises an error.
     """
     if not t.children(left) or type(left) is not type(right) or (pairs := _pairs(left, right)) is None:
         return None
@@ -40,7 +41,7 @@ def common_nested_type(left: t.Type, right: t.Type, inside: Callable[[t.Type, t.
 
 
 def is_filled(source: t.Type, wanted: t.Type) -> bool:
-    """Return whether a nested type contains nulls without a type, and otherwise equals the wanted type."""
+    """Return whether `source` is a nested type with nulls of unknown type inside, and equals `wanted` otherwise."""
     return bool(t.children(source)) and _has_unknown(source) and _is_filled(source, wanted)
 
 
@@ -56,9 +57,9 @@ def _is_filled(source: t.Type, wanted: t.Type) -> bool:
 
 
 def fits(source: t.Type, wanted: t.Type) -> bool:
-    """Return whether a cast may convert between two types.
+    """Return whether a cast from `source` to `wanted` may convert between these nested types, by their shape alone.
 
-    Members match by position, and map keys must stay distinct.
+    Members match by position, and different map keys must stay different.
     """
     if type(source) is not type(wanted) or len(t.children(source)) != len(t.children(wanted)):
         return False
@@ -66,9 +67,9 @@ def fits(source: t.Type, wanted: t.Type) -> bool:
 
 
 def convert(sql: str, source: t.Type, wanted: t.Type, leaf: Leaf) -> tuple[str, bool]:
-    """Convert SQL of a struct, list or map whose type `fits`; return the SQL and whether it may fail.
+    """Convert SQL of a struct, list or map from the type `source` to `wanted`; the types must fit (see `fits`).
 
-    Null stays null.
+    Returns the SQL and whether it may fail. `leaf` converts inner values that are not nested. Null stays null.
     """
     if not t.children(wanted):
         return leaf(sql, source, wanted)
@@ -96,7 +97,10 @@ def convert(sql: str, source: t.Type, wanted: t.Type, leaf: Leaf) -> tuple[str, 
 
 
 def arrow(kind: t.Type) -> pa.DataType:
-    """Return the Arrow type of values. Map keys without a type become strings, because Arrow's keys are never null."""
+    """Return the Arrow type of a column type's values, without field ids.
+
+    Map keys without a type become strings, because Arrow's keys are never null.
+    """
     match kind:
         case t.Struct():
             return pa.struct([(each.name, arrow(each.type)) for each in kind.fields])
@@ -109,12 +113,12 @@ def arrow(kind: t.Type) -> pa.DataType:
 
 
 def member_names(kind: t.Type) -> list[str]:
-    """Return the names of a struct's members in DuckDB, made distinct where they differ only in case."""
+    """Return the names of a struct's members in DuckDB: a number is added to names that differ only in case."""
     return distinct_names([each.name for each in t.children(kind)])
 
 
 def null(kind: t.Type, leaf: Callable[[t.Type], str]) -> str:
-    """Return SQL for a null of a type; `leaf` returns it for types that are not nested."""
+    """Return DuckDB SQL for a null of a type; `leaf` returns it for types that are not nested."""
     if isinstance(kind, t.ListOf):
         return f"(CASE WHEN FALSE THEN [{null(kind.element.type, leaf)}] END)"
     if isinstance(kind, t.MapOf):
@@ -146,7 +150,7 @@ def _rebuild(kind: t.Type, inside: list[t.Type]) -> t.Type:
 
 
 def _keeps_keys(source: t.Type, wanted: t.Type) -> bool:
-    """Return whether distinct map keys stay distinct in the cast."""
+    """Return whether different map keys stay different in a cast of keys from `source` to `wanted`."""
     if source in t.INTEGRAL and wanted in t.INTEGRAL:
         return t.INTEGRAL.index(source) <= t.INTEGRAL.index(wanted)
     return source == t.UNKNOWN or are_same(source, wanted)

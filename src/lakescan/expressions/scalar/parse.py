@@ -15,7 +15,10 @@ SUFFIXES = ("L", "S", "Y")  # of integer literals
 
 
 def parse_expression(text: str) -> Any:
-    """Parse an expression to a sqlglot tree; raises `InvalidFilter` for text that does not parse."""
+    """Parse a Spark SQL expression to a sqlglot tree whose function calls keep their names and arguments.
+
+    Raises `InvalidFilter` for text that does not parse.
+    """
     sqlglot = _library()
     try:
         return sqlglot.parse_one(escape_doubled_quotes(text), into=sqlglot.exp.Condition, dialect=_dialect())
@@ -24,7 +27,10 @@ def parse_expression(text: str) -> Any:
 
 
 def parse_query(text: str) -> Any:
-    """Parse a query to a sqlglot tree, keeping the names of functions; raises `InvalidFilter`."""
+    """Parse a Spark SQL query to a sqlglot tree whose function calls keep their names and arguments.
+
+    Raises `InvalidFilter` for text that does not parse.
+    """
     sqlglot = _library()
     try:
         tree = sqlglot.parse_one(escape_doubled_quotes(text), dialect=_dialect())
@@ -50,7 +56,7 @@ def tokens_of(text: str) -> list[Any]:
 
 
 def names_of(node: Any) -> tuple[str, ...] | None:
-    """Return the name parts of a column or struct member; None for other nodes.
+    """Return the names in a reference to a column or nested field (`a.b.c`); None for other nodes.
 
     Members of other expressions, such as `get(points, 0).x`, also return None.
     """
@@ -74,7 +80,10 @@ def _library() -> Any:
 
 @cache
 def _dialect() -> Any:
-    """Return Spark's dialect without sqlglot's own functions, whose trees differ between its versions."""
+    """Return a subclass of sqlglot's Spark dialect that parses function calls without rewriting them.
+
+    sqlglot's own trees for functions differ between its versions.
+    """
     from sqlglot import exp
     from sqlglot.dialects.spark import Spark
     from sqlglot.tokens import TokenType

@@ -32,14 +32,17 @@ _MANY = 1000
 
 @dataclass(frozen=True)
 class Function:
-    """A function: its translation, and its minimum and maximum number of arguments."""
+    """A Spark function: `apply` translates the arguments of a call to DuckDB SQL.
+
+    `least` and `most` are the minimum and maximum number of arguments.
+    """
 
     apply: Callable[..., TypedSql]
     least: int
     most: int
 
     def or_else(self, other: Function) -> Function:
-        """Return a function that uses `other` for arguments that this function does not support."""
+        """Return a function that calls `other` for arguments that this one refuses (`UnsupportedFeature`)."""
 
         def apply(*args: TypedSql) -> TypedSql:
             try:
@@ -64,7 +67,13 @@ def _signature(
     keeps: bool = False,
     least: int | None = None,
 ) -> Function:
-    """Return a function with fixed argument types; `defaults` are the values of optional trailing arguments."""
+    """Return a Spark function whose arguments are cast to fixed types and passed to a Python function.
+
+    - `name`: the Spark name, for messages. `function`: the Python function, such as `texts.md5`.
+    - `kinds`, `result`: the types of the arguments and of the result.
+    - `defaults`: the values of optional trailing arguments. With `least`, optional arguments are left out instead.
+    - `raises`: whether the function fails for some values. `keeps`: whether it is called with nulls.
+    """
     needed = len(kinds) - len(defaults) if least is None else least
 
     def apply(*args: TypedSql) -> TypedSql:
@@ -113,7 +122,11 @@ def _list(name: str, function: str, keeps_type: bool = True, result: t.Type | No
 
 
 def _list_and_value(name: str, function: str, result: t.Type | None = None, keeps: bool = False) -> Function:
-    """Return a function of a list and a value of its element type."""
+    """Return a Spark function of a list and a value, both converted to a common element type.
+
+    `name` is the Spark name, and `function` the Python function. `result` is its type, by default that of the list.
+    `keeps` means that it is called with nulls.
+    """
 
     def apply(of: TypedSql, value: TypedSql) -> TypedSql:
         if not isinstance(of.type, t.ListOf):
@@ -182,7 +195,10 @@ def _flatten(of: TypedSql) -> TypedSql:
 
 
 def arrays_zip(names: Sequence[str], args: Sequence[TypedSql]) -> TypedSql:
-    """Return `arrays_zip(...)`, whose structs have members with these names."""
+    """Return `arrays_zip(...)`: a list of structs with these member names.
+
+    Each struct has the elements of all lists at one index.
+    """
     if not all(isinstance(each.type, t.ListOf) for each in args):
         raise unsupported_error("the function arrays_zip() of values that are not lists")
     kinds = [each.type.element.type for each in args]  # type: ignore[attr-defined]
@@ -354,7 +370,10 @@ def _bround(each: TypedSql, places: TypedSql | None = None) -> TypedSql:
 
 
 def to_json(each: TypedSql, options: TypedSql | None = None) -> TypedSql:
-    """Return `to_json(each, options)`."""
+    """Return `to_json(each, options)`, the JSON text of a struct, list or map.
+
+    Raises `UnsupportedFeature` for other types.
+    """
     if not t.children(each.type):
         raise unsupported_error(f"the function to_json() of {each.type}")
     return call_python(
@@ -363,7 +382,10 @@ def to_json(each: TypedSql, options: TypedSql | None = None) -> TypedSql:
 
 
 def from_json(each: TypedSql, schema: TypedSql, options: TypedSql | None = None) -> TypedSql:
-    """Return `from_json(each, schema, options)` for a constant schema."""
+    """Return `from_json(each, schema, options)`: JSON text parsed to the type that the literal `schema` describes.
+
+    Raises `UnsupportedFeature` for a schema that is not a literal or not supported.
+    """
     from lakescan.expressions.scalar.translate import type_of_text
 
     if not schema.is_text_literal:
@@ -433,7 +455,7 @@ def _math(function: str) -> Function:
 
 
 def _arc_function(function: str) -> Function:
-    """Return an arc function, which is NaN for arguments outside -1 to 1."""
+    """Return `acos` or `asin`, which is NaN for arguments outside -1 to 1, where DuckDB fails."""
 
     def apply(each: TypedSql) -> TypedSql:
         x = implicit_cast(each, _DOUBLE, f"the function {function}()")
@@ -452,7 +474,7 @@ def _typeof(each: TypedSql) -> TypedSql:
 
 
 def type_name(kind: t.Type) -> str:
-    """Return Spark's name for a type, as `typeof` returns it."""
+    """Return Spark's name for a type in lower case, as the function `typeof` returns it."""
     match kind:
         case t.Decimal():
             return f"decimal({kind.precision},{kind.scale})"
@@ -487,7 +509,7 @@ def _next_day(each: TypedSql, name: TypedSql) -> TypedSql:
 
 
 def date_format(each: TypedSql, pattern: TypedSql) -> TypedSql:
-    """Return `date_format(each, pattern)` for any pattern."""
+    """Return `date_format(each, pattern)`, computed in Python for any pattern."""
     value = each if isinstance(each.type, t.Timestamp) else implicit_cast(each, _INSTANT, "the function date_format()")
     return call_python("times.date_format", [value, implicit_cast(pattern, _STRING, "a pattern")], _STRING, raises=True)
 
@@ -560,7 +582,11 @@ def _to_binary(name: str) -> Callable[..., TypedSql]:
 
 
 def _parse_pattern(name: str, kind: t.Type, tries: bool = False) -> Callable[[TypedSql, TypedSql], TypedSql]:
-    """Return a function that parses text by a pattern into a time; with `tries`, other text gives null."""
+    """Return a translator of the Spark function `name`, which parses text by a pattern to a date or timestamp.
+
+    `kind` is the result type. Without a pattern, the text is cast. Text that does not match fails, or is null with
+    `tries`.
+    """
 
     def apply(text: TypedSql, pattern: TypedSql | None = None) -> TypedSql:
         what = f"the function {name}()"
@@ -680,9 +706,9 @@ def _ceiling(function: str) -> Callable[[TypedSql, TypedSql], TypedSql]:
 def _try_operator(
     operator: Callable[[TypedSql, TypedSql], TypedSql], of_decimals: str = ""
 ) -> Callable[[TypedSql, TypedSql], TypedSql]:
-    """Return a function such as `try_add`, which is null where the operator fails because of an overflow.
+    """Return a translator of a function such as `try_add`, which is null where `operator` fails, as after an overflow.
 
-    `of_decimals` is the Python function for decimals, used where DuckDB's intermediate results exceed 38 digits.
+    `of_decimals` names the Python function for decimals, used where DuckDB's intermediate results exceed 38 digits.
     """
 
     def apply(left: TypedSql, right: TypedSql) -> TypedSql:

@@ -1,4 +1,4 @@
-"""Translation of Java regular expressions to RE2, if both engines match the same; others are refused."""
+"""Translation of Java regular expressions, as in Spark, to RE2's, as in DuckDB, if both match the same."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ _PLAIN = re.compile(r"[^\\.\[\](){}*+?^$|]")
 
 
 def translate_pattern(pattern: str, what: str) -> str:
-    """Translate a pattern to RE2; raises `UnsupportedFeature`, with the function's name `what` in the message.
+    """Translate a Java regular expression to RE2's syntax.
 
-    `$` matches only at the end of the text, or before a final line break.
+    The result's `$` matches only at the end of the text, or before a final line break. Raises `UnsupportedFeature` for
+    a pattern that RE2 may match differently; `what` names the Spark function in the message.
     """
     return _Pattern(pattern, what).text()
 
 
 def may_be_empty(pattern: str) -> bool:
-    """Return whether a translated pattern may match an empty string."""
+    """Return whether a pattern that `translate_pattern` returned may match an empty string; True in case of doubt."""
     plain = re.sub(r"\[(?:[^\]\\]|\\.)*\]|\\[^z]|\(\?:", "x", pattern)
     return re.search(r"[*?^$|]|\{0|\\z|\(\)", plain) is not None
 
 
 def plain_text(pattern: str) -> str | None:
-    """Return the only text that a pattern matches; None if it is not a plain text."""
+    """Return the text that a Java regular expression without special characters matches; None for other patterns."""
     found = re.fullmatch(r"(?:[^\\.\[\](){}*+?^$|]|\\[^A-Za-z0-9])*", pattern, re.DOTALL)
     return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL) if found else None
 
@@ -113,7 +114,10 @@ class _Pattern:
         return "\\" + each
 
     def _class(self) -> str:
-        """Parse a character class with letters, ranges and escapes. Java's unions and intersections are refused."""
+        """Parse a character class, after its `[`, and return it in RE2's syntax.
+
+        Raises `UnsupportedFeature` for Java's unions and intersections of classes.
+        """
         pattern, parts = self._pattern, []
         negated = pattern.startswith("^", self._at)
         self._at += negated

@@ -1,4 +1,8 @@
-"""String functions. Positions count characters (code points) from 1, as in both engines."""
+"""String functions as in Spark, translated to DuckDB SQL. Functions take and return `TypedSql`.
+
+Arguments are cast to strings as in Spark. Positions count characters (code points) from 1, as in both engines.
+Functions raise `UnsupportedFeature` for other types, and for arguments that need to be literals and are not.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,10 @@ from lakescan.expressions.scalar.udf import call_python
 
 
 def text_arguments(name: str, *args: TypedSql) -> list[str]:
-    """Return the SQL of arguments cast to strings; raises `UnsupportedFeature`, naming the function, if it cannot."""
+    """Return the SQL of arguments cast to strings, as Spark does implicitly.
+
+    Raises `UnsupportedFeature`, with the function's name `name`, for types that Spark does not cast implicitly.
+    """
     return [implicit_cast(each, t.STRING, f"the function {name}()").sql for each in args]
 
 
@@ -38,7 +45,7 @@ _ALIKE += r"\x{1f300}-\x{1faff}"
 
 
 def change_case(name: str) -> Callable[[TypedSql], TypedSql]:
-    """Return a function that translates `upper` or `lower`; Python handles letters on which the engines may differ."""
+    """Return a translator of `upper` or `lower`; Python handles letters that DuckDB and Spark may change unequally."""
 
     def apply(each: TypedSql) -> TypedSql:
         [text] = text_arguments(name, each)
@@ -50,7 +57,7 @@ def change_case(name: str) -> Callable[[TypedSql], TypedSql]:
 
 
 def initcap(each: TypedSql) -> TypedSql:
-    """Return `initcap(each)`."""
+    """Return `initcap(each)`: in lower case, with a capital at the beginning of each word between spaces."""
     [text] = text_arguments("initcap", each)
     known = f"({text}) IS NULL OR regexp_full_match({text}, '[A-Za-z0-9 ]*')"
     words = f"list_transform(string_split(lower({text}), ' '), lambda w: upper(left(w, 1)) || substring(w, 2))"
@@ -59,7 +66,7 @@ def initcap(each: TypedSql) -> TypedSql:
 
 
 def trim_text(side: str) -> Callable[..., TypedSql]:
-    """Return a function that translates `trim`, `ltrim` or `rtrim`, which remove only spaces, or the given letters."""
+    """Return a translator of `trim`, `ltrim` or `rtrim` (`side`), which removes spaces, or characters of a string."""
 
     def apply(each: TypedSql, letters: TypedSql | None = None) -> TypedSql:
         value, removed = text_arguments(side, each)[0], "' '" if letters is None else text_arguments(side, letters)[0]
@@ -69,7 +76,7 @@ def trim_text(side: str) -> Callable[..., TypedSql]:
 
 
 def pad_text(side: str) -> Callable[..., TypedSql]:
-    """Return a function that translates `lpad` or `rpad`, which truncate longer strings."""
+    """Return a translator of `lpad` or `rpad` (`side`), which pads strings to a length and truncates longer ones."""
 
     def apply(each: TypedSql, size: TypedSql, letters: TypedSql | None = None) -> TypedSql:
         value, pad = text_arguments(side, each)[0], "' '" if letters is None else text_arguments(side, letters)[0]
@@ -84,7 +91,7 @@ def pad_text(side: str) -> Callable[..., TypedSql]:
 
 
 def repeat(each: TypedSql, count: TypedSql) -> TypedSql:
-    """Return `repeat(each, count)`."""
+    """Return `repeat(each, count)`; an empty string for a negative count."""
     if count.type not in (t.BYTE, t.SHORT, t.INT):
         raise unsupported_error(f"the function repeat() with a number of {count.type}")
     repeated_sql = f"repeat({text_arguments('repeat', each)[0]}, greatest({count.sql}, 0))"  # greatest() skips nulls
@@ -101,7 +108,7 @@ def reverse(each: TypedSql) -> TypedSql:
 
 
 def right(text: TypedSql, size: TypedSql) -> TypedSql:
-    """Return the last `size` characters, or an empty string if `size` is negative."""
+    """Return `right(text, size)`: the last `size` characters, or an empty string if `size` is negative."""
     if size.type not in (t.BYTE, t.SHORT, t.INT):
         raise unsupported_error(f"the function right() with a number of {size.type}")
     sql = f"right({text_arguments('right', text)[0]}, greatest({size.sql}, 0))"
@@ -131,12 +138,15 @@ def substring(text: TypedSql, start: TypedSql, size: TypedSql = _ALL) -> TypedSq
 
 
 def left(text: TypedSql, size: TypedSql) -> TypedSql:
-    """Return the first `size` characters, or an empty string if `size` is negative."""
+    """Return `left(text, size)`: the first `size` characters, or an empty string if `size` is negative."""
     return substring(text, TypedSql("CAST(1 AS INTEGER)", t.INT), size)
 
 
 def concat(*args: TypedSql) -> TypedSql:
-    """Return `concat(...)` or `||` of strings, binaries or lists, which is null if an argument is null."""
+    """Return `concat(...)` or `||` of strings, binaries or lists, which is null if an argument is null.
+
+    Other values are cast to strings.
+    """
     if any(isinstance(each.type, t.ListOf) for each in args):
         lists = unify(args, "the function concat()")
         together = f"flatten([{', '.join(each.sql for each in lists)}])"
@@ -150,7 +160,7 @@ def concat(*args: TypedSql) -> TypedSql:
 
 
 def test_of(function: str, name: str) -> Callable[[TypedSql, TypedSql], TypedSql]:
-    """Return a function that translates `startswith`, `endswith` or `contains`."""
+    """Return a translator of Spark's `startswith`, `endswith` or `contains` (`name`) by DuckDB's `function`."""
 
     def apply(text: TypedSql, part: TypedSql) -> TypedSql:
         first, second = text_arguments(name, text, part)
@@ -160,7 +170,10 @@ def test_of(function: str, name: str) -> Callable[[TypedSql, TypedSql], TypedSql
 
 
 def like(text: TypedSql, pattern: TypedSql, escape: str = "\\") -> TypedSql:
-    """Return `text LIKE pattern`. As in Spark, an escape is allowed only before %, _ and itself."""
+    """Return `text LIKE pattern`. As in Spark, the escape is allowed only before %, _ and itself.
+
+    Raises `InvalidFilter` for a literal with another escape. Other patterns then fail when they are evaluated.
+    """
     [value] = text_arguments("like", text)
     if not pattern.is_text_literal:
         given = [
@@ -175,7 +188,7 @@ def like(text: TypedSql, pattern: TypedSql, escape: str = "\\") -> TypedSql:
 
 
 def ilike(text: TypedSql, pattern: TypedSql, escape: str = "\\") -> TypedSql:
-    """Return `text ILIKE pattern`, which compares both sides in lower case."""
+    """Return `text ILIKE pattern`, which compares both sides in lower case; escapes as for `like`."""
     values = text_arguments("ilike", text, pattern)
     if pattern.is_text_literal:
         _check_escapes(pattern.literal, escape)
@@ -205,7 +218,10 @@ def instr(text: TypedSql, part: TypedSql) -> TypedSql:
 
 
 def locate(part: TypedSql, text: TypedSql, start: TypedSql | None = None) -> TypedSql:
-    """Return `locate(part, text, start)`, or `position(part IN text)`."""
+    """Return `locate(part, text, start)`, or `position(part IN text)` without `start`, which is a literal from 1 on.
+
+    The value is the position, from 1, of the first occurrence at or after `start`, or 0 without one.
+    """
     if start is None:
         return instr(text, part)
     if not isinstance(start.literal, int) or start.literal < 1:
@@ -227,7 +243,10 @@ def replace_text(text: TypedSql, old: TypedSql, new: TypedSql | None = None) -> 
 
 
 def translate(text: TypedSql, letters: TypedSql, others: TypedSql) -> TypedSql:
-    """Return `translate(text, letters, others)`."""
+    """Return `translate(text, letters, others)`: each of `letters` becomes the character at its position in `others`.
+
+    Characters without one there are removed. `letters` and `others` are literals.
+    """
     if not letters.is_text_literal or not others.is_text_literal:
         raise unsupported_error("the function translate() with letters that are not constant")
     value = text_arguments("translate", text)[0]
@@ -241,7 +260,10 @@ def translate(text: TypedSql, letters: TypedSql, others: TypedSql) -> TypedSql:
 
 
 def concat_ws(separator: TypedSql, *args: TypedSql) -> TypedSql:
-    """Return `concat_ws(separator, ...)`, which skips nulls and joins the elements of lists of strings."""
+    """Return `concat_ws(separator, ...)`, which skips nulls and joins the elements of lists of strings.
+
+    `separator` is a literal.
+    """
     glue = quote_text(_constant(separator, "concat_ws", "separator"))
     lists = []
     for each in args:
@@ -265,7 +287,10 @@ def _pattern(each: TypedSql, name: str) -> str:
 
 
 def split(text: TypedSql, pattern: TypedSql, limit: TypedSql | None = None) -> TypedSql:
-    """Return `split(text, pattern)`, including trailing empty strings."""
+    """Return `split(text, pattern)`, including trailing empty strings; `pattern` is a literal regular expression.
+
+    Raises `UnsupportedFeature` for a limit other than -1, and for a pattern that may match an empty string.
+    """
     if limit is not None and limit.literal != -1:
         raise unsupported_error("the function split() with a limit")
     value, given = text_arguments("split", text)[0], _pattern(pattern, "split")
@@ -280,7 +305,10 @@ def split(text: TypedSql, pattern: TypedSql, limit: TypedSql | None = None) -> T
 
 
 def split_part(text: TypedSql, separator: TypedSql, number: TypedSql) -> TypedSql:
-    """Return `split_part(text, separator, number)`, where `number` counts from 1, or from the end if negative."""
+    """Return `split_part(text, separator, number)`: a part between separators, or an empty string without one.
+
+    `number` counts from 1, or from the end if negative. It and `separator` are literals.
+    """
     if not isinstance(number.literal, int) or number.literal == 0 or not _pattern(separator, "split_part"):
         raise unsupported_error(
             "the function split_part() with a separator or number that is not constant, or is empty"
@@ -290,7 +318,10 @@ def split_part(text: TypedSql, separator: TypedSql, number: TypedSql) -> TypedSq
 
 
 def substring_index(text: TypedSql, separator: TypedSql, count: TypedSql) -> TypedSql:
-    """Return `substring_index(text, separator, count)` for a separator of one character."""
+    """Return `substring_index(text, separator, count)`, for literals `separator` (one character) and `count`.
+
+    That is the text before the `count`th separator, or after the one counted from the end if `count` is negative.
+    """
     mark = _pattern(separator, "substring_index")
     if len(mark) != 1 or not isinstance(count.literal, int):
         raise unsupported_error(
@@ -306,7 +337,7 @@ def substring_index(text: TypedSql, separator: TypedSql, count: TypedSql) -> Typ
 
 
 def rlike(text: TypedSql, pattern: TypedSql) -> TypedSql:
-    """Return `text RLIKE pattern`."""
+    """Return `text RLIKE pattern`: whether a text contains a match of a regular expression, a literal."""
     value = text_arguments("rlike", text)[0]
     found = translate_pattern(_pattern(pattern, "rlike"), "RLIKE")
     return TypedSql(f"regexp_matches({value}, {quote_text(found)})", t.BOOLEAN, text.raises)
@@ -316,7 +347,10 @@ _FIRST = TypedSql("CAST(1 AS INTEGER)", t.INT, literal=1)
 
 
 def regexp_extract(text: TypedSql, pattern: TypedSql, group: TypedSql = _FIRST) -> TypedSql:
-    """Return `regexp_extract(text, pattern, group)`, which is empty if nothing matches."""
+    """Return `regexp_extract(text, pattern, group)`: a group of the first match, or an empty string without a match.
+
+    `pattern` and `group` are literals.
+    """
     given = _pattern(pattern, "regexp_extract")
     found = translate_pattern(given, "the function regexp_extract()")
     groups = len(re.findall(r"(?<!\\)\((?!\?)", given))
@@ -328,7 +362,10 @@ def regexp_extract(text: TypedSql, pattern: TypedSql, group: TypedSql = _FIRST) 
 
 
 def regexp_replace(text: TypedSql, pattern: TypedSql, new: TypedSql) -> TypedSql:
-    """Return `regexp_replace(text, pattern, new)`, where `$1` in `new` refers to a group."""
+    """Return `regexp_replace(text, pattern, new)`: all matches are replaced; `$1` in `new` refers to a group.
+
+    `pattern` and `new` are literals.
+    """
     given = _pattern(pattern, "regexp_replace")
     found = translate_pattern(given, "the function regexp_replace()")
     other = _pattern(new, "regexp_replace")

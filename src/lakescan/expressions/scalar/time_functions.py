@@ -1,4 +1,8 @@
-"""Date and timestamp functions. The fields of instants are those in UTC."""
+"""Date and timestamp functions as in Spark with the session time zone UTC, translated to DuckDB SQL.
+
+Functions take and return `TypedSql`, cast their arguments as Spark does, and raise `UnsupportedFeature` for types,
+units and patterns that are not translated.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +31,19 @@ _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 
 
 def clock_values(now: datetime) -> Mapping[str, TypedSql]:
-    """Return the values of functions of the current time, such as `current_date`, by name; `now` is in UTC."""
+    """Return literals for the functions of the current time without arguments, such as `current_date`, by name.
+
+    `now` is the current time in UTC.
+    """
     instant, day = literal(now.replace(tzinfo=None), INSTANT), literal(now.date(), t.DATE)
     return {"current_timestamp": instant, "now": instant, "current_date": day, "curdate": day}
 
 
 def field_of_day(sql: str) -> Callable[[TypedSql], TypedSql]:
-    """Return a function of a date with an integer result; `{x}` in `sql` is the date. Timestamps are cast to dates."""
+    """Return a translator of a function of a date with an integer result, such as `year`.
+
+    `{x}` in the DuckDB SQL `sql` stands for the date. Timestamps and strings are cast to dates.
+    """
 
     def apply(each: TypedSql) -> TypedSql:
         value = cast(each, t.DATE)
@@ -43,7 +53,10 @@ def field_of_day(sql: str) -> Callable[[TypedSql], TypedSql]:
 
 
 def field_of_time(sql: str) -> Callable[[TypedSql], TypedSql]:
-    """Return a function of a timestamp with an integer result; `{x}` in `sql` is the timestamp. Dates mean midnight."""
+    """Return a translator of a function of a timestamp with an integer result, such as `hour`.
+
+    `{x}` in the DuckDB SQL `sql` stands for the timestamp. Dates and strings are cast to timestamps.
+    """
 
     def apply(each: TypedSql) -> TypedSql:
         value = instant_of(each)
@@ -53,7 +66,7 @@ def field_of_time(sql: str) -> Callable[[TypedSql], TypedSql]:
 
 
 def instant_of(each: TypedSql) -> TypedSql:
-    """Return a timestamp unchanged, and cast other values to a timestamp."""
+    """Return a timestamp (with or without a time zone) unchanged, and cast other values to a timestamp in UTC."""
     return each if isinstance(each.type, t.Timestamp) else cast(each, INSTANT)
 
 
@@ -65,20 +78,20 @@ def _unit(each: TypedSql, known: dict[str, str], name: str) -> str:
 
 
 def date_trunc(unit: TypedSql, each: TypedSql) -> TypedSql:
-    """Return `date_trunc(unit, each)`, a timestamp."""
+    """Return `date_trunc(unit, each)`: the start of the unit that contains a time, a timestamp. `unit` is a literal."""
     value = instant_of(each)
     start = f"date_trunc('{_unit(unit, {**_UNITS, **_FINER}, 'date_trunc')}', {value.sql})"
     return TypedSql(f"CAST({start} AS TIMESTAMP)", INSTANT, True)
 
 
 def trunc(each: TypedSql, unit: TypedSql) -> TypedSql:
-    """Return `trunc(each, unit)`, a date."""
+    """Return `trunc(each, unit)`: the first day of the year, quarter, month or week, a date. `unit` is a literal."""
     start = f"date_trunc('{_unit(unit, _UNITS, 'trunc')}', {cast(each, t.DATE).sql})"
     return TypedSql(f"CAST({start} AS DATE)", t.DATE, True)
 
 
 def shift_days(sign: str) -> Callable[[TypedSql, TypedSql], TypedSql]:
-    """Return a function that translates `date_add` (+) or `date_sub` (-)."""
+    """Return a translator of `date_add` (`sign` is +) or `date_sub` (-)."""
 
     def apply(each: TypedSql, days: TypedSql) -> TypedSql:
         count = implicit_cast(days, t.INT, "the function date_add()")
@@ -88,7 +101,7 @@ def shift_days(sign: str) -> Callable[[TypedSql, TypedSql], TypedSql]:
 
 
 def add_months(each: TypedSql, months: TypedSql) -> TypedSql:
-    """Return `add_months(each, months)`, limited to the last day of the month."""
+    """Return `add_months(each, months)`, a date; a day beyond the end of the month becomes its last day."""
     count = implicit_cast(months, t.INT, "the function add_months()")
     return _shift_date(each, count, "add_months", f"+ to_months({count.sql})")
 
@@ -99,17 +112,17 @@ def _shift_date(each: TypedSql, number: TypedSql, name: str, sql: str) -> TypedS
 
 
 def days_between(end: TypedSql, start: TypedSql) -> TypedSql:
-    """Return `datediff(end, start)` in days."""
+    """Return `datediff(end, start)`: the number of days from `start` to `end`."""
     return TypedSql(f"CAST({cast(end, t.DATE).sql} - {cast(start, t.DATE).sql} AS INTEGER)", t.INT, True)
 
 
 def last_day(each: TypedSql) -> TypedSql:
-    """Return the last day of the month."""
+    """Return `last_day(each)`: the last day of the month that contains a date."""
     return TypedSql(f"last_day({cast(each, t.DATE).sql})", t.DATE, True)
 
 
 def make_date(year: TypedSql, month: TypedSql, day: TypedSql) -> TypedSql:
-    """Return `make_date(year, month, day)`."""
+    """Return `make_date(year, month, day)` of integers; evaluation fails for a date that does not exist."""
     parts = []
     for each in (year, month, day):
         if each.type not in (t.BYTE, t.SHORT, t.INT):
@@ -123,7 +136,7 @@ def make_date(year: TypedSql, month: TypedSql, day: TypedSql) -> TypedSql:
 
 
 def next_day(each: TypedSql, day: TypedSql) -> TypedSql:
-    """Return `next_day(each, day)`: the first date after `each` with this day of the week."""
+    """Return `next_day(each, day)`: the first date after `each` with this day of the week, a literal such as 'Mon'."""
     name = (day.literal if day.is_text_literal else "").lower()
     number = next((n for n, full in enumerate(_WEEKDAYS, 1) if name in (full, full[:3], full[:2])), None)
     if number is None:
@@ -147,7 +160,7 @@ _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
 def timestampdiff(start: TypedSql, end: TypedSql, unit: str) -> TypedSql:
-    """Return `datediff(unit, start, end)`: the number of whole units between two times."""
+    """Return `datediff(unit, start, end)`: the number of whole units from `start` to `end`, a long."""
     name = unit.lower()
     times = [instant_of(each) for each in (start, end)]
     if name in _MONTHS:
@@ -160,7 +173,7 @@ def timestampdiff(start: TypedSql, end: TypedSql, unit: str) -> TypedSql:
 
 
 def timestampadd(unit: str, count: TypedSql, each: TypedSql) -> TypedSql:
-    """Return `dateadd(unit, count, each)`, a timestamp."""
+    """Return `dateadd(unit, count, each)`: a time moved by a number of units, a timestamp."""
     name = unit.lower()
     value = instant_of(each)
     if name in _MONTHS:
@@ -192,7 +205,10 @@ _SECOND_PARTS = ("second", "s", "sec", "seconds", "secs")
 
 
 def extract(unit: str, each: TypedSql) -> TypedSql:
-    """Return `extract(unit FROM each)` for a time or an interval; seconds are a decimal with six places."""
+    """Return `extract(unit FROM each)` for a time or an interval; seconds are a decimal with six places.
+
+    Raises `UnsupportedFeature` for an unknown unit, or one that an interval lacks.
+    """
     name = unit.lower()
     if isinstance(each.type, Interval):
         return _part_of_interval(name, each)
@@ -274,7 +290,10 @@ def _pieces(pattern: TypedSql, name: str) -> list[str]:
 
 
 def date_format(each: TypedSql, pattern: TypedSql) -> TypedSql:
-    """Return `date_format(each, pattern)`."""
+    """Return `date_format(each, pattern)` for a literal pattern with common letters.
+
+    Raises `UnsupportedFeature` for others; the function of this name in `python_functions` formats them.
+    """
     pieces = _pieces(pattern, "date_format")
     value = instant_of(each)
     codes = quote_text("".join(_CODES.get(one, one.strip("'")) for one in pieces))
@@ -284,7 +303,10 @@ def date_format(each: TypedSql, pattern: TypedSql) -> TypedSql:
 
 
 def parse_instant(text: TypedSql, pattern: TypedSql, name: str = "to_timestamp") -> TypedSql:
-    """Return `to_timestamp(text, pattern)`, which fails for text that does not match the pattern."""
+    """Return `to_timestamp(text, pattern)` for a literal pattern, which fails for text that does not match it.
+
+    Raises `UnsupportedFeature`, with the function's name `name`, for patterns that are not translated.
+    """
     value = text_arguments(name, text)[0]
     pieces = _pieces(pattern, name)
     fields: dict[str, str] = {}
@@ -310,29 +332,29 @@ def parse_instant(text: TypedSql, pattern: TypedSql, name: str = "to_timestamp")
 
 
 def _has_gaps(fields: dict[str, str]) -> bool:
-    """Return whether a shorter unit of the time of day is present without a longer one."""
+    """Return whether a pattern has minutes without hours, or seconds without minutes; `fields` are its letters."""
     times = [each in fields for each in ("HH", "mm", "ss")]
     return times != sorted(times, reverse=True)
 
 
 def to_timestamp(each: TypedSql, pattern: TypedSql | None = None) -> TypedSql:
-    """Return `to_timestamp(each)`, or `to_timestamp(each, pattern)` for a string."""
+    """Return `to_timestamp(each)`, a cast, or `to_timestamp(each, pattern)` for a string."""
     return cast(each, INSTANT) if pattern is None or each.type != t.STRING else parse_instant(each, pattern)
 
 
 def to_date(each: TypedSql, pattern: TypedSql | None = None) -> TypedSql:
-    """Return `to_date(each)`, or `to_date(each, pattern)` for a string."""
+    """Return `to_date(each)`, a cast, or `to_date(each, pattern)` for a string."""
     if pattern is None or each.type != t.STRING:
         return cast(each, t.DATE)
     return cast(parse_instant(each, pattern, "to_date"), t.DATE)
 
 
 def from_seconds(each: TypedSql, pattern: TypedSql = DEFAULT) -> TypedSql:
-    """Return `from_unixtime(each, pattern)`."""
+    """Return `from_unixtime(each, pattern)`: seconds since 1970 formatted by a literal pattern."""
     return date_format(cast(cast(each, t.LONG), INSTANT), pattern)
 
 
 def unix_timestamp(each: TypedSql, pattern: TypedSql = DEFAULT) -> TypedSql:
-    """Return `unix_timestamp(each, pattern)` for a time, or for a string in a pattern."""
+    """Return `unix_timestamp(each, pattern)`: the seconds since 1970 of a time, or of a string in a literal pattern."""
     value = parse_instant(each, pattern, "unix_timestamp") if each.type == t.STRING else instant_of(each)
     return TypedSql(f"(epoch_us({value.sql}) // 1000000)", t.LONG, True)

@@ -1,4 +1,7 @@
-"""Translation of sqlglot trees to DuckDB SQL, node by node. Unknown nodes raise `UnsupportedFeature`."""
+"""Translation of sqlglot trees of Spark SQL expressions to DuckDB SQL, node by node.
+
+Nodes that are unknown, or have unknown arguments, raise `UnsupportedFeature`.
+"""
 
 from __future__ import annotations
 
@@ -98,10 +101,11 @@ def _has_instants(kind: t.Type) -> bool:
 
 
 class Translator:
-    """Translates trees; `column` translates a column, given the parts of its name.
+    """Translates sqlglot trees to DuckDB SQL.
 
-    `values` are the values of functions without arguments, by name. `has_instants` becomes true if a translated node
-    has values with instants.
+    - `column`: returns the SQL of a column, given the names in the reference.
+    - `values`: the values of functions without arguments, such as `current_date`, by name.
+    - `has_instants`: becomes true if a translated node has values that are or contain instants.
     """
 
     def __init__(self, column: Callable[[tuple[str, ...]], TypedSql], values: Mapping[str, TypedSql]) -> None:
@@ -110,7 +114,10 @@ class Translator:
         self._variables: list[lambdas.Variables] = []  # of the enclosing lambdas
 
     def __call__(self, node: Any) -> TypedSql:
-        """Translate one node; raises `UnsupportedFeature`."""
+        """Translate one node, with all nodes below it.
+
+        Raises `UnsupportedFeature`, `InvalidFilter` for an invalid expression, and the errors of `column`.
+        """
         self._check(node)
         result = self._node(node)
         if node.args.get("negate"):
@@ -200,7 +207,7 @@ class Translator:
         return self._lambda(node) if type(node).__name__ == "Lambda" else self(node)
 
     def _lambda(self, node: Any) -> lambdas.Lambda:
-        """Return a lambda argument, within which its parameters hide columns."""
+        """Return a lambda node as a function's argument; in its body, its parameters hide columns of the same name."""
 
         def body(variables: lambdas.Variables) -> TypedSql:
             self._variables.append(variables)
@@ -247,7 +254,11 @@ class Translator:
         return self._predicate(node)
 
     def _number(self, node: Any) -> TypedSql:
-        """Translate an operand of arithmetic. A number with a suffix (`2L`) counts as a literal here, by its digits."""
+        """Translate an operand of arithmetic.
+
+        As in Spark, an integer with a suffix (`2L`) counts as a literal here, so that its digits determine decimal
+        types.
+        """
         from sqlglot import exp
 
         value, innermost, sign = self(node), node.unnest(), 1
@@ -258,13 +269,16 @@ class Translator:
         return value
 
     def _members(self, node: Any) -> list[Any]:
-        """Return the values of a row `(a, b)`, or the single value of another expression."""
+        """Return the nodes of a row `(a, b)`, or a list with the node itself for another expression."""
         from sqlglot import exp
 
         return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
     def _compare_rows(self, name: str, node: Any) -> TypedSql:
-        """Compare rows, `(a, b) = (1, 2)`, member by member, as Spark compares structs."""
+        """Translate a comparison of rows, `(a, b) = (1, 2)`, member by member, as Spark compares structs.
+
+        `name` is the node's class. Raises `InvalidFilter` for rows of different lengths.
+        """
         lefts, rights = (self._members(each) for each in (node.this, node.expression))
         if len(lefts) != len(rights):
             raise InvalidFilter(f"{node.sql(dialect='spark')} compares {len(lefts)} values with {len(rights)}")
@@ -272,10 +286,11 @@ class Translator:
         return conditions.compare_rows(_COMPARISONS[name], pairs)
 
     def _operand(self, node: Any, comparison: str) -> TypedSql:
-        """Translate an operand of a comparison. An operand that is a condition without parentheses is refused.
+        """Translate an operand of the comparison `comparison`, a node's class.
 
-        Spark would group it differently: in Spark, all comparisons bind alike, tests such as IN, LIKE and IS bind less
-        tightly, and NOT (or `!`) binds least.
+        Raises `UnsupportedFeature` for an operand that is a condition without parentheses, because Spark would group it
+        differently: in Spark, all comparisons bind alike, tests such as IN, LIKE and IS bind less tightly, and NOT (or
+        `!`) binds least.
         """
         from sqlglot import exp
 
@@ -343,7 +358,7 @@ class Translator:
         raise unsupported_error(f"{node.sql(dialect='spark')!r}")
 
     def _call(self, node: Any) -> TypedSql:
-        """Translate calls and choices with a special syntax."""
+        """Translate CASE, IF, casts and calls with a special syntax; raises `UnsupportedFeature` for other nodes."""
         from sqlglot import exp
 
         match node:
@@ -390,7 +405,7 @@ class Translator:
 
 
 def type_of(node: Any) -> t.Type:
-    """Return the type for a sqlglot type node; raises `UnsupportedFeature`."""
+    """Return the column type for a sqlglot type node; raises `UnsupportedFeature` for types not supported here."""
     if node.this.name in ("ARRAY", "LIST", "MAP", "STRUCT"):
         return _nested_type(node)
     texts = [each.name for each in node.expressions]
@@ -407,9 +422,9 @@ def type_of(node: Any) -> t.Type:
 
 
 def type_of_text(text: str) -> t.Type:
-    """Return the type for a text such as `STRUCT<a: INT>` or a list of columns, `a INT, b DOUBLE`.
+    """Return the column type for a text such as `STRUCT<a: INT>`, or a struct for a list of columns, `a INT, b DOUBLE`.
 
-    Raises `UnsupportedFeature`.
+    Raises `UnsupportedFeature` for other text.
     """
     for form in (text, f"STRUCT<{text}>"):
         try:
@@ -436,19 +451,19 @@ def _nested_type(node: Any) -> t.Type:
 
 
 def _name_of(node: Any, place: int) -> str:
-    """Return the name of a member of `struct(...)`: its alias, the column's name, or `col` with a number."""
+    """Return the name of a member of `struct(...)`: its alias, the column's name, or `col` and its number `place`."""
     return str(node.alias_or_name) if type(node).__name__ in ("Alias", "Column", "Dot") else f"col{place}"
 
 
 def _is_constant(node: Any) -> bool:
-    """Return whether an expression contains no columns, queries or window functions."""
+    """Return whether a sqlglot tree contains no columns, queries or window functions."""
     from sqlglot import exp
 
     return node.find(exp.Column, exp.Query, exp.Window) is None
 
 
 def _operands(node: Any) -> list[Any]:
-    """Return the operands of a chain of AND or of OR, in order."""
+    """Return the operand nodes of a chain of AND (or of OR) nodes as a flat list, in order."""
     result, pending = [], [node]
     while pending:
         each = pending.pop()

@@ -53,7 +53,7 @@ class TypedSql:
 
     - `type`: its type in Spark; `t.UNKNOWN` for a null without a type.
     - `raises`: whether evaluation may fail for some values. Then it is evaluated only where Spark evaluates it.
-    - `literal`: the value of a literal, in Python.
+    - `literal`: the Python value of a literal; None for other expressions and for null.
     - `pad`: the length of a CHAR(n) column, whose values are padded; 0 for other expressions.
     """
 
@@ -70,7 +70,10 @@ class TypedSql:
 
 
 def unsupported_error(what: str) -> UnsupportedFeature:
-    """Return the error for a part of an expression that lakescan does not evaluate; `what` names the part."""
+    """Return the `UnsupportedFeature` error for a part of an expression that only Spark evaluates.
+
+    `what` names the part, and begins the message.
+    """
     return UnsupportedFeature(f"{what} in an SQL expression", "Only Spark itself evaluates it.")
 
 
@@ -88,7 +91,10 @@ def sql_type(kind: t.Type) -> str:
 
 
 def nested_sql_type(kind: t.Type) -> str:
-    """Return DuckDB's name for a type, including lists, maps and structs."""
+    """Return DuckDB's name for a type, including lists, maps and structs.
+
+    Raises `UnsupportedFeature` for types that expressions cannot use.
+    """
     match kind:
         case t.ListOf():
             return f"{nested_sql_type(kind.element.type)}[]"
@@ -102,19 +108,19 @@ def nested_sql_type(kind: t.Type) -> str:
 
 
 def quote_text(text: str) -> str:
-    """Return text as an SQL literal."""
+    """Return text as an SQL string literal; raises `UnsupportedFeature` for text with the character U+0000."""
     if "\0" in text:
         raise unsupported_error("a string with the character U+0000")
     return "'" + text.replace("'", "''") + "'"
 
 
 def quote_name(name: str) -> str:
-    """Return a name as an SQL identifier."""
+    """Return a name as a quoted SQL identifier for DuckDB."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(value: Any, kind: t.Type) -> TypedSql:
-    """Return a value as a literal of a type."""
+    """Return a Python value as a literal of a type that is not nested; None is null."""
     if value is None:
         return TypedSql(f"CAST(NULL AS {sql_type(kind)})", kind)
     if kind == t.STRING:
@@ -129,7 +135,11 @@ def _text(value: Any) -> str:
 
 
 def parse_number(text: str) -> TypedSql:
-    """Return a numeric literal with Spark's type: an integer, long or decimal, or a double if it has an exponent."""
+    """Return the literal for a number in SQL text, with Spark's type.
+
+    That is an integer, a long or a decimal, or a double if the text has an exponent. Raises `UnsupportedFeature` for
+    more digits than a decimal has, or a double out of range.
+    """
     if text.isdecimal():
         whole = int(text)
         digits = len(text.lstrip("0")) or 1
@@ -151,35 +161,39 @@ def _decimal(precision: int, scale: int) -> t.Decimal:
 
 
 def decimal_of(kind: t.Type) -> t.Decimal | None:
-    """Return Spark's decimal type for a decimal or integer type; None for other types."""
+    """Return the decimal type that Spark uses for a decimal or integer type in decimal arithmetic; None for others."""
     if isinstance(kind, t.Decimal):
         return kind
     return t.Decimal(DIGITS[kind], 0) if kind in DIGITS else None
 
 
 def adjust_precision_scale(precision: int, scale: int) -> t.Decimal:
-    """Return the decimal result type in Spark, which reduces the scale, down to 6, if there are more than 38 digits."""
+    """Return Spark's decimal result type for a precision and scale that may exceed 38 digits.
+
+    The scale is then reduced, but not below 6.
+    """
     if precision <= MOST_DIGITS:
         return t.Decimal(precision, scale)
     return t.Decimal(MOST_DIGITS, max(MOST_DIGITS - (precision - scale), min(scale, 6)))
 
 
 def is_rounded(kind: t.Type) -> bool:
-    """Return whether Spark rounds values of a type before it negates them or casts them to integers."""
+    """Return whether Spark rounds values of a decimal type before it negates them or casts them to integers."""
     return isinstance(kind, t.Decimal) and kind.precision > _KEPT_DIGITS
 
 
 def wider_decimal(left: t.Decimal, right: t.Decimal) -> t.Decimal:
-    """Return Spark's common decimal type of two types, with a reduced scale if there are more than 38 digits."""
+    """Return the decimal type that Spark converts decimals of two types to; beyond 38 digits, the scale is reduced."""
     scale = max(left.scale, right.scale)
     digits = max(left.precision - left.scale, right.precision - right.scale) + scale
     return t.Decimal(min(digits, MOST_DIGITS), max(scale - max(digits - MOST_DIGITS, 0), 0))
 
 
 def common_type(left: TypedSql, right: TypedSql, doing: str) -> t.Type:
-    """Return Spark's common type of both operands, also inside structs, lists and maps.
+    """Return the type that Spark converts both operands to, also inside structs, lists and maps.
 
-    Raises `UnsupportedFeature` if the types have no common type; `doing` names the operation in the message.
+    Raises `UnsupportedFeature` for types that Spark, or lakescan, does not convert to one; `doing` names the operation
+    in the message.
     """
     kinds = {left.type, right.type}
     if len(kinds) == 1:
@@ -210,7 +224,7 @@ def common_type(left: TypedSql, right: TypedSql, doing: str) -> t.Type:
 
 
 def _is_double(each: TypedSql, kinds: set[t.Type]) -> bool:
-    """Return whether Spark converts an operand to double if the types are `kinds`, independently of ANSI mode."""
+    """Return whether Spark converts an operand to double if the operands' types are `kinds`, in either ANSI mode."""
     if each.type in t.INTEGRAL:
         small = isinstance(each.literal, int) and abs(each.literal) <= _EXACT_IN_FLOAT
         return t.FLOAT not in kinds or small
@@ -220,7 +234,7 @@ def _is_double(each: TypedSql, kinds: set[t.Type]) -> bool:
 
 
 def convert(each: TypedSql, kind: t.Type) -> TypedSql:
-    """Convert an expression to a type that `common_type` returned."""
+    """Convert an expression implicitly to a type that `common_type` returned for it."""
     if each.type == kind:
         return each
     if each.type == t.UNKNOWN and each.raises:
@@ -241,7 +255,7 @@ def convert(each: TypedSql, kind: t.Type) -> TypedSql:
 
 
 def failure_value(each: TypedSql, kind: t.Type) -> TypedSql:
-    """Give an expression that always fails, such as `raise_error`, the type of the values next to it."""
+    """Return an expression that always fails, such as `raise_error`, with the type `kind` of the values next to it."""
     if t.children(kind):
         null = convert_inside(TypedSql("NULL", t.UNKNOWN), kind, convert)
         return TypedSql(f"CASE WHEN {each.sql} IS NULL THEN {null.sql} END", kind, True)
@@ -249,7 +263,7 @@ def failure_value(each: TypedSql, kind: t.Type) -> TypedSql:
 
 
 def convert_inside(each: TypedSql, kind: t.Type, convert: Callable[[TypedSql, t.Type], TypedSql]) -> TypedSql:
-    """Convert a struct, list or map to a type of the same shape, using `convert` for the values inside."""
+    """Convert a struct, list or map to `kind`, a type with the same nesting, using `convert` for the inner values."""
 
     def leaf(sql: str, source: t.Type, wanted: t.Type) -> tuple[str, bool]:
         found = convert(TypedSql(sql, source), wanted)
@@ -260,7 +274,7 @@ def convert_inside(each: TypedSql, kind: t.Type, convert: Callable[[TypedSql, t.
 
 
 def text_comparison_type(kind: t.Type) -> t.Type | None:
-    """Return the common type in which Spark compares a string with a value of `kind`; None if unsupported."""
+    """Return Spark's type for comparing a string with a value of type `kind`; None if it is not supported."""
     if kind in t.INTEGRAL:
         return t.LONG
     if kind in t.FLOATING or isinstance(kind, t.Decimal):
@@ -269,7 +283,10 @@ def text_comparison_type(kind: t.Type) -> t.Type | None:
 
 
 def read_text(text: str, kind: t.Type) -> TypedSql | None:
-    """Return the literal that Spark gets from casting a text to a type; None if the text is not valid."""
+    """Return the literal that Spark gets from casting a text to a type that is not nested.
+
+    None if the text is not a value of the type.
+    """
     if kind in (t.DATE, t.TIME) or isinstance(kind, t.Timestamp):
         try:
             number = int(value_of_text(text, kind))
@@ -301,20 +318,24 @@ def read_text(text: str, kind: t.Type) -> TypedSql | None:
 
 
 def align(left: TypedSql, right: TypedSql, doing: str) -> tuple[TypedSql, TypedSql]:
-    """Convert two operands to their common type, as Spark does for a comparison."""
+    """Convert two operands to their common type, as Spark does for a comparison; raises the errors of `common_type`."""
     kind = common_type(left, right, doing)
     return convert(left, kind), convert(right, kind)
 
 
 def fail_unless(condition: str, then: str, kind: t.Type, problem: str) -> TypedSql:
-    """Return an expression that fails with `problem` if a condition does not hold, as in Spark."""
+    """Return an expression for SQL `then`, of type `kind`, that fails with `problem` where SQL `condition` is not true.
+
+    Use it where Spark fails, too.
+    """
     return _or_error(condition, then, kind, quote_text(problem))
 
 
 def refuse_unless(condition: str, then: str, kind: t.Type, what: str, value: str) -> TypedSql:
-    """Return an expression that raises `UnsupportedFeature` where a condition does not hold.
+    """Return an expression for SQL `then`, of type `kind`, that is refused where SQL `condition` is not true.
 
-    Use it where engines may differ. `what` names the operation, and `value` is the SQL of the value, for the message.
+    Evaluation then raises `UnsupportedFeature`. Use it where Spark's value may differ. `what` names the operation, and
+    `value` is the SQL of the value, for the message.
     """
     return _or_error(condition, then, kind, f"{quote_text(UNEQUAL + what + ' ')} || CAST({value} AS VARCHAR)")
 
@@ -330,14 +351,14 @@ UNITS = ("year", "month", "day", "hour", "minute", "second")
 
 @dataclass(frozen=True)
 class Interval(t.Type):
-    """An interval type from a first to a last unit: years to months, or days to seconds."""
+    """An interval type from its first to its last unit: from years to months, or from days to seconds."""
 
     first: str
     last: str
 
     @property
     def has_months(self) -> bool:
-        """Whether it is a year-month interval."""
+        """Whether it is a year-month interval, with values in months; else values are in microseconds."""
         return self.first in UNITS[:2]
 
     def arrow(self) -> pa.DataType:
@@ -352,7 +373,10 @@ DAY_TIME = Interval("day", "second")
 
 
 def widest(left: t.Type, right: t.Type) -> Interval | None:
-    """Return the interval type that covers both types; None for other types, or year-month with day-time intervals."""
+    """Return the interval type with the units of both types.
+
+    None if one is not an interval type, or for a year-month and a day-time interval.
+    """
     if not isinstance(left, Interval) or not isinstance(right, Interval) or left.has_months != right.has_months:
         return None
     places = [UNITS.index(each) for each in (left.first, left.last, right.first, right.last)]

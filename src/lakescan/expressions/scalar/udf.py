@@ -26,15 +26,19 @@ _KNOWN: dict[str, Udf] = {}
 
 
 class FailedValue(Exception):
-    """Raised by a Spark function that fails for a value. The message begins with the name of Spark's error class."""
+    """Raised by a Spark function in Python for a value if Spark fails, too.
+
+    The message begins with the name of Spark's error class.
+    """
 
 
 @dataclass(frozen=True)
 class Udf:
-    """A Python function with the types of a call.
+    """A Python function with the types of one call.
 
-    - `function`: its module in `expressions.scalar.python`, and its name.
-    - `keeps_nulls`: whether it is called with nulls. Other functions return null if an argument is null.
+    - `function`: its module in `expressions.scalar.python`, and its name, such as `texts.md5`.
+    - `arguments`, `result`: the types of the arguments and of the result.
+    - `keeps_nulls`: whether it is called with nulls. Otherwise the result is null if an argument is null.
     """
 
     function: str
@@ -44,13 +48,16 @@ class Udf:
 
     @property
     def name(self) -> str:
-        """The name of the function in SQL."""
+        """The name of the function in DuckDB SQL, which has a hash of the types."""
         digest = hashlib.sha1(repr(self).encode(), usedforsecurity=False).hexdigest()[:16]
         return f"spark_{self.function.replace('.', '_').lower()}_{digest}"
 
 
 def type_factory(function: Callable[[Sequence[t.Type], t.Type], Callable[..., Any]]) -> Any:
-    """Decorator for a function that, given a call's argument and result types, returns the function of values."""
+    """Decorator for a function that, given a call's argument and result types, returns the Python function of values.
+
+    Such functions need the types to interpret values.
+    """
     function.is_made_for_types = True  # type: ignore[attr-defined]
     return function
 
@@ -58,7 +65,12 @@ def type_factory(function: Callable[[Sequence[t.Type], t.Type], Callable[..., An
 def call_python(
     function: str, args: Sequence[TypedSql], result: t.Type, *, keeps_nulls: bool = False, raises: bool = False
 ) -> TypedSql:
-    """Return a call of a Python function; `raises` means that it fails for some values."""
+    """Return the SQL of a call of a Python function, and register the function in this process.
+
+    - `function`: its module and name, such as `texts.md5`.
+    - `keeps_nulls`: whether it is called with nulls. Otherwise the result is null if an argument is null.
+    - `raises`: whether it fails for some values.
+    """
     udf = Udf(function, tuple(each.type for each in args), result, keeps_nulls)
     name = udf.name
     _KNOWN[name] = udf
@@ -67,22 +79,22 @@ def call_python(
 
 
 def _argument(each: TypedSql) -> str:
-    """Return the SQL of an argument. A null without a type is cast to one for DuckDB."""
+    """Return the SQL of an argument; a bare NULL is cast to its type, because DuckDB needs one."""
     return f"CAST(NULL AS {nested_sql_type(each.type)})" if each.sql == "NULL" else each.sql
 
 
 def udfs_in(sql: str) -> tuple[Udf, ...]:
-    """Return the Python functions that a query calls and that are registered in this process."""
+    """Return the Python functions that DuckDB SQL calls, each once; names unknown to this process are ignored."""
     return tuple(_KNOWN[name] for name in dict.fromkeys(_NAME.findall(sql)) if name in _KNOWN)
 
 
 def remember(udfs: Iterable[Udf]) -> None:
-    """Register functions in this process that another process found in a query."""
+    """Register Python functions that `udfs_in` returned in another process, so that this one finds them, too."""
     _KNOWN.update((each.name, each) for each in udfs)
 
 
 def register(connection: Any, udfs: Iterable[Udf]) -> None:
-    """Register functions with a DuckDB connection."""
+    """Create the Python functions as DuckDB functions on a connection that does not have them yet."""
     for each in udfs:
         connection.create_function(
             each.name,
@@ -116,7 +128,10 @@ def _vectorize(udf: Udf) -> Callable[..., pa.Array]:
 
 
 def _values(column: pa.ChunkedArray, kind: t.Type) -> list[Any]:
-    """Return the values in Python. Times are numbers of days or microseconds, because Python's years are limited."""
+    """Return DuckDB's values of one argument as Python values.
+
+    Dates are numbers of days and times are microseconds, because Python's years are limited.
+    """
     wanted = storage_type(kind)
     if column.type != wanted and _has_times(kind):
         column = column.cast(wanted)
@@ -125,7 +140,10 @@ def _values(column: pa.ChunkedArray, kind: t.Type) -> list[Any]:
 
 
 def storage_type(kind: t.Type) -> pa.DataType:
-    """Return the Arrow type of a type's values as Python functions receive them."""
+    """Return the Arrow type of a column type's values as Python functions get and return them.
+
+    Dates, times and intervals are integers.
+    """
     match kind:
         case t.DATE:
             return pa.int32()
@@ -143,7 +161,7 @@ def storage_type(kind: t.Type) -> pa.DataType:
 
 
 def _members(kind: t.Struct) -> list[tuple[str, t.Field]]:
-    """Return a struct's members with their names in DuckDB, which the values in Python also have."""
+    """Return a struct's members with their names in DuckDB, which the dictionaries of Python functions have, too."""
     return list(zip(nested.member_names(kind), kind.fields, strict=True))
 
 

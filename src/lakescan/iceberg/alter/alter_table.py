@@ -76,7 +76,11 @@ def check_proofs(draft: MetadataDraft, opened: IcebergTable, storage: Storage) -
 
 
 def _check_rows(proof: Proof, draft: MetadataDraft, opened: IcebergTable, storage: Storage) -> None:
-    """Raise `InvalidOption` if a branch's rows contradict a change, `UnsupportedFeature` if a file lacks field ids."""
+    """Check one proof against the table's rows or files.
+
+    Raises `InvalidOption` if a branch has rows that contradict it, and for the proof `FilesHaveIds` the errors of
+    `_check_files_have_ids`.
+    """
     if isinstance(proof, FilesHaveIds):
         _check_files_have_ids(proof, opened, storage)
         return
@@ -99,7 +103,7 @@ def _check_rows(proof: Proof, draft: MetadataDraft, opened: IcebergTable, storag
 
 
 def _check_files_have_ids(proof: FilesHaveIds, opened: IcebergTable, storage: Storage) -> None:
-    """Raise `UnsupportedFeature` if a data file of any snapshot has the name but no field ids."""
+    """Raise `UnsupportedFeature` if a data file of any snapshot has a field called `proof.name` without a field id."""
     metadata: Any = opened.metadata
     table = opened.metadata.location
     scans = [ScanSpec(opened, storage, table, selector=SnapshotSelector(version=each)) for each in metadata.snapshots]

@@ -134,7 +134,10 @@ def _check_partition_names(draft: MetadataDraft) -> None:
 
 
 def _check_identifier_fields(draft: MetadataDraft) -> None:
-    """Raise `InvalidOption` unless key columns are required, only inside required structs, and of allowed types."""
+    """Raise `InvalidOption` if a key column was dropped, is optional, or is of a floating-point or nested type.
+
+    The same error is raised for one inside an optional struct, a list or a map.
+    """
     schema = draft.schema
     if (schema.fields, schema.identifier_ids) == (draft.base.schema.fields, draft.base.schema.identifier_ids):
         return

@@ -73,7 +73,7 @@ def find_field(schema: Schema, path: Iterable[str]) -> ColumnPath:
 
 
 def find_by_name(fields: Iterable[t.Field], name: str) -> Fields:
-    """Return the fields with exactly that name, else those with that name ignoring case."""
+    """Return the fields with exactly that name, else those with that name ignoring case; empty if there are none."""
     found = tuple(fields)
     exact = tuple(each for each in found if each.name == name)
     return exact or tuple(each for each in found if each.name.lower() == name.lower())
@@ -90,7 +90,10 @@ def _collection_name(kind: t.Type) -> str:
 
 
 def with_members(fields: Fields, struct: t.Field | None, change: Callable[[Fields], Fields]) -> Fields:
-    """Return the fields with a struct's members changed, at any depth; without a struct, the fields are changed."""
+    """Return the fields with the members of `struct`, at any depth, replaced by the result of `change`.
+
+    If `struct` is None, `change` is applied to `fields` themselves.
+    """
     if struct is None:
         return change(fields)
 
@@ -102,7 +105,10 @@ def with_members(fields: Fields, struct: t.Field | None, change: Callable[[Field
 
 
 def with_field(fields: Fields, field_id: int, change: Callable[[t.Field], t.Field]) -> Fields:
-    """Return the fields with one field changed, at any depth."""
+    """Return the fields with the field `field_id`, at any depth except in map keys, replaced by the result of `change`.
+
+    Without such a field, nothing changes.
+    """
     return tuple(_change_field(each, field_id, change) for each in fields)
 
 
@@ -130,7 +136,10 @@ def parent_ids(fields: Fields) -> dict[int, int | None]:
 
 
 def check_names(fields: Fields, where: str) -> None:
-    """Raise `InvalidOption` for two fields with the same name, ignoring case, at any level."""
+    """Raise `InvalidOption` if two fields of the same parent, at any level, have the same name ignoring case.
+
+    `where` is the parent of `fields` in the message.
+    """
     lower = [each.name.lower() for each in fields]
     if twice := next((each.name for each in fields if lower.count(each.name.lower()) > 1), None):
         raise InvalidOption(f"{where} has two members named {twice!r}: names are compared ignoring case")

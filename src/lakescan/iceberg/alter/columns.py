@@ -39,7 +39,11 @@ from lakescan.iceberg.metadata.type_promotion import FROM_DATE, can_promote
 
 
 def add(change: AddColumn, draft: MetadataDraft) -> MetadataDraft:
-    """Add a column, or a member of a struct, with ids above all that the table ever assigned."""
+    """Add a column, or a member of a struct, with ids above all that the table ever assigned.
+
+    The draft is unchanged if the name exists and the change has IF NOT EXISTS. Raises `NoSuchColumn` for a missing
+    parent, and `InvalidOption` for an existing or empty name.
+    """
     struct = _parent_struct(draft, change.parent)
     siblings = draft.schema.fields if struct is None else t.children(struct.type)
     name, path = change.column.name, dotted_path((*change.parent, change.column.name))
@@ -61,7 +65,10 @@ def add(change: AddColumn, draft: MetadataDraft) -> MetadataDraft:
 
 
 def _parent_struct(draft: MetadataDraft, parent: tuple[str, ...]) -> t.Field | None:
-    """Return the struct to add to, inside the elements of a list or the values of a map; None for the table itself."""
+    """Return the struct with the path `parent`, or the one inside that list or map; None for the table itself.
+
+    Raises `NoSuchColumn`, and `InvalidOption` for a parent without members.
+    """
     if not parent:
         return None
     of = find_field(draft.schema, parent).field
@@ -90,7 +97,10 @@ def _default_value(name: str, default: Default) -> object:
 
 
 def _assign_ids(columns: Fields, last: int) -> tuple[Fields, int]:
-    """Return the columns with new ids, and the last id; columns are numbered before the fields inside, as in Java."""
+    """Return the columns with new ids after `last`, at all depths, and the highest new id.
+
+    The columns are numbered before the fields inside them, as in Java.
+    """
     own = [last + position for position in range(1, len(columns) + 1)]
     ids = count(last + len(columns) + 1)
     numbered = tuple(assign_field_ids(column, number, ids) for column, number in zip(columns, own, strict=True))
@@ -98,7 +108,10 @@ def _assign_ids(columns: Fields, last: int) -> tuple[Fields, int]:
 
 
 def _require_no_rows(draft: MetadataDraft, column: t.Field, path: str) -> MetadataDraft:
-    """Require a table without rows if the column is required and has no default."""
+    """Return the draft with the proof `NoRows` if the column is required and has no default, else unchanged.
+
+    `path` is the column's name in the message.
+    """
     if not column.required or column.default is not None:
         return draft
     return draft.add_proof(
@@ -110,7 +123,10 @@ def _require_no_rows(draft: MetadataDraft, column: t.Field, path: str) -> Metada
 
 
 def drop(change: DropColumn, draft: MetadataDraft) -> MetadataDraft:
-    """Drop a column, or a member of a struct."""
+    """Drop a column, or a member of a struct; with IF EXISTS, a missing one is ignored.
+
+    Raises `NoSuchColumn`, and `InvalidOption` for the only column or the only member of a struct.
+    """
     try:
         found = find_field(draft.schema, change.path)
     except NoSuchColumn:
@@ -130,7 +146,10 @@ def _other_fields(fields: Fields, gone: t.Field) -> Fields:
 
 
 def rename(change: RenameColumn, draft: MetadataDraft) -> MetadataDraft:
-    """Rename a column, or a member of a struct; its id stays, so that existing values stay readable."""
+    """Rename a column, or a member of a struct; its id stays, so that existing values stay readable.
+
+    Raises `NoSuchColumn`, and `InvalidOption` for an empty name, or one that a sibling has (ignoring case).
+    """
     found = find_field(draft.schema, change.path)
     struct, name = found.struct, change.name
     siblings = _other_fields(draft.schema.fields if struct is None else t.children(struct.type), found.field)
@@ -149,7 +168,12 @@ def _replace_column(draft: MetadataDraft, field_id: int, field: t.Field) -> Meta
 
 
 def change_column(change: ChangeColumn, draft: MetadataDraft) -> MetadataDraft:
-    """Change a column's type, comment, default, nullability or position."""
+    """Change a column's type, comment, default, nullability or position.
+
+    SET NOT NULL adds a proof to the draft. Raises `NoSuchColumn`, the errors of `promote_type`, and
+    `UnsupportedFeature` for a comment or default of a list element or map value, and for SET NOT NULL inside a list or
+    map.
+    """
     found = find_field(draft.schema, change.path)
     column, path = found.field, found.path
     if change.type is not None:
@@ -194,7 +218,10 @@ def _check_member(found: ColumnPath, what: str) -> None:
 
 
 def _prove_no_nulls(draft: MetadataDraft, found: ColumnPath, column: t.Field) -> MetadataDraft:
-    """Require a proof that no row has a null in the column, for SET NOT NULL."""
+    """Return the draft with the proof, for SET NOT NULL, that no row has a null in the column.
+
+    Raises `UnsupportedFeature` for a field inside a list or map.
+    """
     if found.is_in_collection:
         raise UnsupportedFeature(
             f"NOT NULL of {found.path}, which is in a list or a map of existing rows",
@@ -206,7 +233,7 @@ def _prove_no_nulls(draft: MetadataDraft, found: ColumnPath, column: t.Field) ->
 
 
 def _move_field(draft: MetadataDraft, found: ColumnPath, place: ColumnPosition) -> MetadataDraft:
-    """Move a field to the first position, or after a sibling."""
+    """Move a field before its siblings, or after the sibling `place.after`; raises `NoSuchColumn` if it is missing."""
     struct = found.struct
 
     def reorder(fields: Fields) -> Fields:
@@ -228,7 +255,11 @@ def _move_field(draft: MetadataDraft, found: ColumnPath, place: ColumnPosition) 
 
 
 def replace_columns(change: ReplaceColumns, draft: MetadataDraft) -> MetadataDraft:
-    """Replace all columns with new ones, as Spark does; existing rows have nulls in them, whatever their names."""
+    """Replace all columns with new ones, as Spark does, which get new field ids.
+
+    Existing rows have nulls or the defaults in them, even in columns with an old name. Raises `InvalidOption` without
+    columns and for duplicate names.
+    """
     if not change.columns:
         raise InvalidOption("REPLACE COLUMNS needs at least one column: give the new columns")
     columns = tuple(_new_columns(change, draft))
@@ -245,13 +276,16 @@ def _new_columns(change: ReplaceColumns, draft: MetadataDraft) -> Iterator[t.Fie
 
 
 def set_key(change: SetKey, draft: MetadataDraft) -> MetadataDraft:
-    """Set the identifier fields."""
+    """Replace the identifier fields with the columns of the change; raises `NoSuchColumn`."""
     ids = tuple(find_field(draft.schema, parse_reference(name)).field.id for name in change.columns)
     return replace(draft, schema=replace(draft.schema, identifier_ids=ids))
 
 
 def drop_key(change: DropKey, draft: MetadataDraft) -> MetadataDraft:
-    """Drop identifier fields; raises `InvalidOption` for a column that is not an identifier field."""
+    """Drop identifier fields.
+
+    Raises `NoSuchColumn`, and `InvalidOption` for a column that is not an identifier field.
+    """
     kept = list(draft.schema.identifier_ids)
     for name in change.columns:
         found = find_field(draft.schema, parse_reference(name))
@@ -291,10 +325,11 @@ def _iceberg_field(of: t.Field) -> t.Field:
 def promote_type(
     column: t.Field, kind: t.Type, path: str, version: int, partitions: Iterable[PartitionField]
 ) -> t.Field:
-    """Return a field with another type; `partitions` are the partition fields of all specs.
+    """Return a field with another type, and its default converted from date to timestamp if needed.
 
-    Raises `InvalidOption` for a type that cannot hold all values of the old one, `UnsupportedFeature` if existing files
-    have partition values that the new type would change.
+    `path` is the field's name in messages, `version` the format version, and `partitions` are the partition fields of
+    all specs. Raises `InvalidOption` for nested types, for a type that cannot hold all values of the old one or needs a
+    later format version, and `UnsupportedFeature` if existing partition values would change.
     """
     if isinstance(column.type, t.Struct | t.ListOf | t.MapOf) or isinstance(kind, t.Struct | t.ListOf | t.MapOf):
         raise InvalidOption(
@@ -334,7 +369,10 @@ def _type_advice(old: t.Type) -> str:
 
 
 def _midnight(value: object, kind: t.Type) -> object:
-    """Return a date default as a timestamp: as a number for nanoseconds, because Python has only microseconds."""
+    """Return a date default as midnight in the timestamp type `kind`; None stays None.
+
+    For nanoseconds it is a number since 1970, because Python's datetime has only microseconds.
+    """
     if value is None:
         return None
     midnight = datetime.combine(value, time())  # type: ignore[arg-type]

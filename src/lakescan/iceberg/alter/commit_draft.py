@@ -50,7 +50,10 @@ def _is_in_history(commits: _DraftUpdates, now: IcebergTable, storage: Storage) 
 
 
 def _later_states(base: TableMetadata, now: TableMetadata, storage: Storage) -> Iterator[IcebergTable]:
-    """Yield the table at each metadata file after `base`, the newest first, until a file is missing."""
+    """Yield the table at each metadata file that `now` logs after `base`, newest first, up to the first missing file.
+
+    Nothing is yielded if the metadata log does not contain `base`.
+    """
     files = [file for _, file in now.metadata_log]
     for file in reversed(files[files.index(base.source) + 1 :] if base.source in files else []):
         try:
@@ -73,7 +76,7 @@ def is_changed(
 
 
 def draft_updates(table: Table, draft: MetadataDraft) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the updates and requirements of a draft, for a commit that also makes other changes."""
+    """Return the updates and requirements of a draft (pyiceberg's), for a commit that also makes other changes."""
     commits = _DraftUpdates(table, draft)
     return tuple(commits.updates), tuple(commits.requirements)
 
@@ -186,7 +189,10 @@ class _DraftUpdates:
         yield from _properties_requirement(self.table, [*self._property_updates, *self._property_removals])
 
     def is_made(self, now: IcebergTable) -> bool:
-        """Return whether a table has all changes of the draft; new columns and fields may have changed again."""
+        """Return whether the table has all changes of the draft.
+
+        Columns and partition fields that are new in the draft may have been changed again by later commits.
+        """
         draft, base, later = self.draft, self.draft.base, now.metadata
         return (
             later.format_version >= draft.version
@@ -216,7 +222,10 @@ def _has_spec(draft: MetadataDraft, later: TableMetadata) -> bool:
 
 
 def _properties_requirement(table: Table, names: Sequence[str]) -> Sequence[Any]:
-    """Return the requirement that properties are unchanged, for pyiceberg's own catalogs (REST has none such)."""
+    """Return the requirement that the properties `names` are unchanged, for pyiceberg's own catalogs.
+
+    The result is empty for other catalogs, because REST has no such requirement, and for no names.
+    """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.exceptions import CommitFailedException
     from pyiceberg.table.update import AssertTableUUID

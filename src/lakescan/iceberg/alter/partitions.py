@@ -17,7 +17,11 @@ _KNOWN = ("identity", "void", "year", "month", "day", "hour", "bucket", "truncat
 
 
 def add(change: AddPartition, draft: MetadataDraft) -> MetadataDraft:
-    """Add a partition field; from version 2 on, reuse the id and name of an equal field of an earlier spec."""
+    """Add a partition field; from version 2 on, reuse the id and name of an equal field of an earlier spec.
+
+    Raises `NoSuchColumn`, `InvalidOption` if the table has an equal partition field or one with that name, or the
+    transform does not accept the column, and `UnsupportedFeature` for a spec with an unknown transform.
+    """
     _check_transforms(draft)
     source, transform = resolve_term(change.term, draft.schema, "partitioning")
     if equal := _find_equal_field(draft.partition_fields, source.id, transform):
@@ -34,7 +38,10 @@ def add(change: AddPartition, draft: MetadataDraft) -> MetadataDraft:
 
 
 def drop(change: DropPartition, draft: MetadataDraft) -> MetadataDraft:
-    """Drop a partition field; in version 1 it becomes void, because manifests identify partition values by position."""
+    """Drop a partition field; in version 1 it becomes void, because manifests identify partition values by position.
+
+    Raises `InvalidOption` for a missing field, `UnsupportedFeature` for a spec with an unknown transform.
+    """
     _check_transforms(draft)
     gone = _find_partition_field(draft, change.which)
     if draft.version > 1:
@@ -44,7 +51,7 @@ def drop(change: DropPartition, draft: MetadataDraft) -> MetadataDraft:
 
 
 def replace_field(change: ReplacePartition, draft: MetadataDraft) -> MetadataDraft:
-    """Drop a partition field and add another."""
+    """Drop a partition field and add another; raises the errors of `drop` and `add`."""
     return add(AddPartition(change.term, change.name), drop(DropPartition(change.which), draft))
 
 
@@ -64,7 +71,7 @@ def partition_name(schema: Schema, source_id: int, transform: Transform) -> str:
 
 
 def find_reusable_spec(draft: MetadataDraft) -> PartitionSpec | None:
-    """Return the table's spec with the same sources, transforms and names as the draft's, or None."""
+    """Return the current or an earlier spec with the same sources, transforms and names as the draft's, or None."""
     key = [_field_key(each) for each in draft.partition_fields]
     return next((spec for spec in draft.base.specs.values() if [_field_key(each) for each in spec.fields] == key), None)
 
@@ -74,7 +81,10 @@ def _field_key(of: PartitionField) -> tuple[int, Transform, str]:
 
 
 def _put_field(draft: MetadataDraft, own: PartitionField) -> MetadataDraft:
-    """Return the draft with a field, at its original position or at the end."""
+    """Return the draft with the partition field `own`, which replaces the one with the same id, if any.
+
+    Fields of the default spec come first, in their order. Raises `InvalidOption` if another field has the name.
+    """
     if any(each.name == own.name and each.id != own.id for each in draft.partition_fields):
         raise InvalidOption(f"there already is a partition field {own.name!r}: give another name")
     fields = {**{each.id: each for each in draft.partition_fields}, own.id: own}
@@ -88,7 +98,10 @@ def _find_equal_field(fields: tuple[PartitionField, ...], source: int, transform
 
 
 def _find_original_field(draft: MetadataDraft, source: int, transform: Transform) -> PartitionField | None:
-    """Return the equal field of the table's spec, if it was dropped in this draft and is added again."""
+    """Return the field of the default spec with this source and transform, or None.
+
+    It was dropped in this draft if it is added again.
+    """
     return _find_equal_field(_base_fields(draft), source, transform)
 
 
@@ -100,7 +113,10 @@ def _base_fields(draft: MetadataDraft) -> tuple[PartitionField, ...]:
 def _find_earlier_field(
     draft: MetadataDraft, source: int, transform: Transform, name: str | None
 ) -> PartitionField | None:
-    """Return an equal field of the newest earlier spec, to reuse its id; None in version 1, whose ids are positions."""
+    """Return the equal field of the newest spec that has one, to reuse its id, or None.
+
+    If `name` is None, the field may have any name. The result is None in version 1, whose field ids are positions.
+    """
     if draft.version < 2:
         return None
     specs = sorted(draft.base.specs.values(), key=lambda spec: (spec.id == draft.base.default_spec_id, spec.id))
@@ -114,7 +130,10 @@ def _find_earlier_field(
 
 
 def _free_name(draft: MetadataDraft, name: str) -> MetadataDraft:
-    """Rename a void partition field that has this name, as Java does, so that another field can have the name."""
+    """Return the draft with a void partition field called `name` renamed to `<name>_<id>`, as in Java, if there is one.
+
+    Another field can then have the name.
+    """
     for each in draft.partition_fields:
         if each.name == name and each.transform == _VOID:
             return _put_field(draft, replace(each, name=f"{name}_{each.id}"))
@@ -122,7 +141,10 @@ def _free_name(draft: MetadataDraft, name: str) -> MetadataDraft:
 
 
 def _find_partition_field(draft: MetadataDraft, which: Term | str) -> PartitionField:
-    """Return a partition field by its name or its transform; a plain column means its identity transform."""
+    """Return the partition field with a name or a transform; a plain column means its identity transform.
+
+    Raises `InvalidOption` for a missing field.
+    """
     live = [each for each in draft.partition_fields if draft.version > 1 or each.transform != _VOID]
     if isinstance(which, str):
         lower = which.replace("`", "").lower()

@@ -37,7 +37,11 @@ _OF_COLUMNS = (
 
 
 def set_properties(properties: Mapping[str, str], draft: MetadataDraft) -> MetadataDraft:
-    """Set properties; `format-version` is not stored as a property but upgrades the table."""
+    """Set properties; `format-version` is not stored as a property but upgrades the table.
+
+    Raises `InvalidOption` for an invalid value, another encryption key, or a property that another statement sets, and
+    `UnsupportedFeature` for a value that lakescan does not support.
+    """
     rest = {name: value for name, value in properties.items() if name != FORMAT_VERSION}
     for name in rest:
         if name.lower() in _STATEMENTS:
@@ -72,7 +76,7 @@ def unset_properties(change: UnsetProperties, draft: MetadataDraft) -> MetadataD
 
 
 def _check_same_key(key: str | None, draft: MetadataDraft) -> None:
-    """Raise `InvalidOption` for another table key, as Java does, because the keys of all files depend on it."""
+    """Raise `InvalidOption` if `key` is not the table's `encryption.key-id`, on which the keys of all files depend."""
     if key != draft.properties.get(_KEY):
         raise InvalidOption(
             f"'{_KEY}' cannot be set, changed or removed: a table has one encryption key from its creation on. Create "
@@ -81,7 +85,7 @@ def _check_same_key(key: str | None, draft: MetadataDraft) -> None:
 
 
 def set_comment(change: SetComment, draft: MetadataDraft) -> MetadataDraft:
-    """Set the property `comment`, or remove it."""
+    """Set the table property `comment`, or remove it if the comment is None."""
     rest = {name: value for name, value in draft.properties.items() if name != _COMMENT}
     return replace(draft, properties=rest if change.comment is None else {**rest, _COMMENT: change.comment})
 
@@ -98,7 +102,11 @@ def set_location(change: SetLocation, draft: MetadataDraft) -> MetadataDraft:
 
 
 def update_column_properties(draft: MetadataDraft) -> MetadataDraft:
-    """Return the draft with column properties moved to the new column names, and an updated name mapping."""
+    """Return the draft with the properties of columns and the name mapping updated to its new columns.
+
+    Properties of renamed columns get the new names, and those of dropped columns are removed. Properties that the draft
+    itself sets are unchanged. Names that fields lose in the name mapping require the proof `FilesHaveIds`.
+    """
     if draft.schema.fields == draft.base.schema.fields:
         return draft
     before, now = draft.base.schema.path_of, draft.schema.path_of
@@ -127,7 +135,10 @@ _Node = dict[str, Any]
 
 
 def update_name_mapping(text: str, before: Schema, now: Schema) -> str:
-    """Return the name mapping for the new columns; a mapping that cannot be parsed is returned unchanged."""
+    """Return the name mapping `text` (JSON) with the changes from the columns `before` to the columns `now`.
+
+    A mapping that cannot be parsed is logged and returned unchanged.
+    """
     try:
         nodes = _NameMappingUpdate(before, now).fields(json.loads(text), None)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
@@ -137,7 +148,7 @@ def update_name_mapping(text: str, before: Schema, now: Schema) -> str:
 
 
 def lost_names(before: str, now: str) -> list[tuple[int, str]]:
-    """Return the names that a new mapping removes from fields, as (field id, name)."""
+    """Return the (field id, name) pairs that the name mapping `before` has and `now` lacks; both are JSON texts."""
     names = dict(_field_names(json.loads(now))) if before != now else {}
     known = _field_names(json.loads(before)) if before != now else ()
     return [(own, name) for own, those in known for name in those if name not in names.get(own, ())]
@@ -165,7 +176,10 @@ class _NameMappingUpdate:
                 self._added.setdefault(parent, []).append(each)
 
     def fields(self, nodes: Iterable[_Node], parent: int | None) -> list[_Node]:
-        """Return the updated nodes below a field."""
+        """Return the updated mapping entries `nodes`, which are inside the field `parent` (None for top-level columns).
+
+        Fields added to that parent are appended, and other fields lose the names that changed fields have now.
+        """
         known, added = list(nodes), self._added.get(parent, [])
         taken = {
             self._changed[node["field-id"]]: node["field-id"] for node in known if node.get("field-id") in self._changed
@@ -184,7 +198,7 @@ class _NameMappingUpdate:
 
 
 def _bare_field(of: t.Field) -> t.Field:
-    """Return a field without its nested fields."""
+    """Return a field of a nested type with the type `unknown` instead, to compare it without the fields inside it."""
     return replace(of, type=t.UNKNOWN) if t.children(of.type) else of
 
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class TableWithColumns:
     """The table with the added columns, as lakescan's metadata and as pyiceberg's (`given`).
 
-    `updates` and `requirements` are pyiceberg's, for the commit. They are empty if the table already has the columns.
+    `draft` has the changes and the proofs that they require. `updates` and `requirements` are pyiceberg's, for the
+    commit. They are empty if the table already has the columns.
     """
 
     draft: MetadataDraft
@@ -46,7 +47,7 @@ class SchemaEvolution:
 
     @staticmethod
     def plan(table: Table, opened: IcebergTable, changes: Sequence[TableChange]) -> SchemaEvolution:
-        """Plan the columns that changes add to a table; raises the errors of `apply_changes`."""
+        """Plan the columns that changes add to or widen in a table; raises the errors of `apply_changes`."""
         draft = apply_changes(new_draft(table, opened.metadata), changes)
         return SchemaEvolution(tuple(changes), draft.schema, opened.metadata.source)
 
@@ -55,7 +56,7 @@ class SchemaEvolution:
 
         Raises:
             CommitConflict: A concurrent commit changed columns, so that the new columns would get other ids than in
-                the files.
+                the files. It is also raised after any concurrent commit if the changes require proofs of existing rows.
         """
         from pyiceberg.table.update import update_table_metadata
 
@@ -77,7 +78,7 @@ class SchemaEvolution:
 
 
 def _column_name(change: TableChange) -> str:
-    """Return the name of the top-level column that a change adds or modifies."""
+    """Return the name of the top-level column that a change adds or modifies, also inside of it."""
     assert isinstance(change, AddColumn | ChangeColumn)
     path = (*change.parent, change.column.name) if isinstance(change, AddColumn) else change.path
     return path[0]

@@ -14,7 +14,7 @@ from lakescan.iceberg.metadata.table_properties import IcebergProperties
 
 
 def set_order(change: SetOrder, draft: MetadataDraft) -> MetadataDraft:
-    """Set the sort order of new files and the distribution of rows (`write.distribution-mode`)."""
+    """Set the sort order of new files and the property `write.distribution-mode`; None leaves either unchanged."""
     if change.terms is not None:
         draft = replace(draft, sort_fields=tuple(_sort_field(each, draft) for each in change.terms))
     if change.distribution is not None:

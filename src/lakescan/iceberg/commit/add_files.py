@@ -98,7 +98,7 @@ def add_files(
 
 
 def _historical_names(metadata: TableMetadata) -> dict[int, set[str]]:
-    """Return all names that each field ever had, by field id; the table's files have the names of their time."""
+    """Return all names that each field ever had, by field id, because older files have the names of older schemas."""
     names: dict[int, set[str]] = {}
     for schema in metadata.schemas.values():
         for field in schema.by_id.values():
@@ -107,7 +107,7 @@ def _historical_names(metadata: TableMetadata) -> dict[int, set[str]]:
 
 
 def _check_new(files: Iterable[WrittenFile], base: CommitBase, storage: Storage) -> None:
-    """Raise `InvalidOption` if a file is already a data file of the table, in any spelling of its location."""
+    """Raise `InvalidOption` if a file is already a live data file of the branch, however its location is spelled."""
     there = find_live_files(pa.array([each.location for each in files], pa.string()), base, storage)
     if len(there):
         raise InvalidOption(
@@ -140,7 +140,10 @@ class ForeignFiles(FolderFiles):
     """Files to add to an Iceberg table."""
 
     def keys(self, spec: PartitionSpec, schema: Schema) -> list[Key]:
-        """Return the partition of each file, from the names of its folders."""
+        """Return the partition key of each file, parsed from its folder names.
+
+        Raises `InvalidOption` for a folder name that is not a value of the column's type.
+        """
         columns = [
             _parse_values(self.folders[field.name], schema.by_id[field.source_id].type, field.name)
             for field in spec.fields
@@ -148,7 +151,10 @@ class ForeignFiles(FolderFiles):
         return list(zip(*columns, strict=True)) if columns else [()] * len(self.entries)
 
     def matching(self, wanted: Mapping[str, str], schema: Schema, spec: PartitionSpec) -> ForeignFiles:
-        """Return the files of some partitions; raises `InvalidOption` for a name that no folder has."""
+        """Return the files whose partition folders have the values `wanted` (texts by folder name).
+
+        Raises `InvalidOption` for a name that no folder has, and for a text that is not a value of the column's type.
+        """
         sources = {field.name: schema.by_id[field.source_id].type for field in spec.fields}
         kept = np.ones(len(self.entries), bool)
         for name, text in wanted.items():
@@ -301,7 +307,10 @@ class _Columns:
         return SchemaMismatch(f"{self._path} cannot be added: {why}. Nothing was added.")
 
     def statistics(self) -> FileStatistics:
-        """Return counts and bounds from the footer, which does not count NaNs."""
+        """Return counts and bounds from the Parquet footer, which does not count NaNs of floating-point columns.
+
+        Raises `SchemaMismatch` if a required column has, or may have, nulls.
+        """
         data, leaves = self._data, dict(self._leaves())
         groups = data.footer.statistics(leaves)
         rows, writer = np.diff(data.footer.first_rows).tolist(), data.file.metadata.created_by
@@ -326,7 +335,10 @@ class _Columns:
         return FileStatistics(data.rows, data.footer.starts(data.size), found)
 
     def _leaves(self) -> Iterator[tuple[int, tuple[FileField, LeafColumn]]]:
-        """Yield the leaf columns outside of lists and maps, by their positions in the file, in the table's order."""
+        """Yield the primitive columns outside of lists and maps that both file and table have, in the table's order.
+
+        Each is its position in the file, with the file's field and the table's column.
+        """
         found = dict(_fields_with_leaves(self.fields, 0))
         for column in (each for each in t.walk(self._schema.fields) if each.id in found):
             place, field = found[column.id]
@@ -377,14 +389,18 @@ def _fits(source: pa.DataType, kind: t.Type) -> bool:
 
 
 def _bound_value(value: Any, kind: t.Type) -> Any:
-    """Return a partition value in the form that bounds have in statistics."""
+    """Return a partition value in the form of footer bounds: decimals unscaled, strings as bytes, others unchanged."""
     if isinstance(kind, t.Decimal) and value is not None:
         return int(value.scaleb(kind.scale))
     return value.encode() if isinstance(value, str) else value
 
 
 def _parse_values(texts: Sequence[str | None], kind: t.Type, name: str) -> list[Any]:
-    """Parse folder values as partition values; raises `InvalidOption` for a text that is not a value of the type."""
+    """Parse the texts of folders `name=...` as values of `kind`, with dates and times as numbers.
+
+    None and `__HIVE_DEFAULT_PARTITION__` become None. Raises `InvalidOption` for a text that is not a value of the
+    type.
+    """
     target = kind.arrow()
     try:
         values = pa.array([None if each == _NULL else each for each in texts], pa.string()).cast(target)

@@ -51,7 +51,10 @@ def listed_manifests(base: CommitBase, storage: Storage) -> pa.Table:
 
 
 def _check_required_columns(manifests: pa.Table, source: str) -> None:
-    """Raise `CorruptMetadata` for a manifest without a value that every manifest list requires."""
+    """Raise `CorruptMetadata` for a manifest without a length or the id of the snapshot that added it.
+
+    Every manifest list requires both. `source` is the manifest list in the message.
+    """
     for name in ("manifest_length", "added_snapshot_id"):
         if (place := pc.index(pc.is_null(manifests[name]), True).as_py()) >= 0:
             raise fault(
@@ -94,7 +97,7 @@ def _set_column(manifests: pa.Table, name: str, values: pa.Array) -> pa.Table:
 def find_live_files(locations: pa.Array, base: CommitBase, storage: Storage) -> pa.Array:
     """Return those of the locations that are live data files of the branch, however they are spelled.
 
-    The search stops at the first manifest that has any of them.
+    The search stops at the first manifest that has any of them, so the result may be incomplete.
     """
     places = storage.places(base.metadata.location)
     wanted = places.canonicalize(locations)

@@ -194,7 +194,7 @@ def _check_whole(picked: IcebergSnapshot, changes: SnapshotChanges, metadata: Ta
 
 
 def _partitions(changes: SnapshotChanges) -> pa.Table:
-    """Return the partitions of added files, with the columns `spec_id` and `partition_key`."""
+    """Return the partitions of the files that `changes` adds, one row per file: `partition_key` and `spec_id`."""
     kinds = pa.schema([pa.field("partition_key", pa.string()), pa.field("spec_id", pa.int32())])
     parts = [
         add_partition_key(each.select(["partition"]))

@@ -108,8 +108,8 @@ class IcebergCommit:
     ) -> None:
         """Replace data files with others that have the same rows, in a `replace` snapshot, which streams skip.
 
-        `deletes` are delete files (and offsets of vectors in them) to remove as well if they still exist. With
-        `keeps_sequence_number`, new files have the sequence number of the base. See `replace`.
+        `deletes` are delete files (with the offset of a vector, or None) to remove as well if they still exist. With
+        `keeps_sequence_number`, new files have the last sequence number of the opened table. See `replace`.
         """
         written, gone = list(files), pa.array(list(removed), pa.string())
         start = self.base.sequence_number - 1 if keeps_sequence_number and self.base.format_version > 1 else None
@@ -267,7 +267,10 @@ class IcebergCommit:
         validation: Validation | None,
         retries: RetryPolicy,
     ) -> None:
-        """Produce a snapshot and commit it, and retry after each concurrent commit that does not conflict with it."""
+        """Produce a snapshot and commit it, and retry after each concurrent commit that does not conflict with it.
+
+        `changes` returns the file changes for a base. If `validation` is None, no concurrent commit conflicts.
+        """
 
         def attempt(table: Table, now: IcebergTable) -> FailedCommit | None:
             base, storage = self._base(table, now), self.writes.storage
@@ -374,25 +377,31 @@ class RowChange:
 
     @property
     def operation(self) -> str:
-        """The operation of the snapshot, as in Java's `BaseRowDelta` and `BaseOverwriteFiles`."""
+        """The operation of the snapshot, as in Java's `BaseRowDelta` and `BaseOverwriteFiles`.
+
+        It is append without removed files and deletes, delete without new files, else overwrite.
+        """
         if not self.removed and not self.deletes:
             return "append"
         return "overwrite" if self.files else "delete"
 
     @property
     def delete_targets(self) -> pa.Array:
-        """The data files that the deletes apply to."""
+        """The locations of the data files that the deletes apply to, one for each delete."""
         return pa.array([each.path for each in self.deletes], pa.string())
 
     @property
     def vectors(self) -> pa.Array:
-        """The data files whose deletes are deletion vectors."""
+        """The locations of the data files whose deletes are deletion vectors, rather than in position delete files."""
         files = (each.details["file"].details for each in self.deletes)
         is_vector = pa.array(["content_offset" in each for each in files], pa.bool_())
         return self.delete_targets.filter(is_vector)
 
     def exclude(self, is_gone: Callable[[pa.Array], pa.Array]) -> RowChange:
-        """Return the change without removed data files: they are not removed again, and need no deletes."""
+        """Return the change without the data files that concurrent commits removed, as `is_gone` returns.
+
+        These are not removed again, and need no deletes. `is_gone` maps locations to a mask.
+        """
         removed = pc.invert(is_gone(pa.array(self.removed, pa.string()))).to_pylist()
         stays = pc.invert(is_gone(self.delete_targets)).to_pylist()
         return replace(
@@ -410,7 +419,10 @@ class RowChange:
         )
 
     def added_deletes(self, base: CommitBase) -> dict[int, pa.Table]:
-        """Return the added delete files, each once, because one file may have deletes of several data files."""
+        """Return the added delete files by partition spec id.
+
+        A file is included only once, although it may have deletes of several data files.
+        """
         files = (each.details["file"] for each in self.deletes)
         by_place = {(each.location, each.details.get("content_offset")): each for each in files}
         return added_files(by_place.values(), base)

@@ -88,7 +88,10 @@ class CommitBase:
         return {number: f"[{', '.join(texts)}]" for number, texts in fields.items()}
 
     def partition_path(self, partition: tuple[int, tuple[Any, ...]]) -> str | None:
-        """Return a partition as text, `day=2026-01-31/country=NO`; None for dates that Python cannot represent."""
+        """Return a partition (spec id and values) as text, such as `day=2026-01-31/country=NO`.
+
+        Returns None for values that pyiceberg cannot format, such as dates that Python cannot represent.
+        """
         from pyiceberg.typedef import Record
 
         spec_id, values = partition

@@ -37,7 +37,10 @@ class Collector(Protocol):
 
 @contextmanager
 def register_redo(table: Table, redo: Redo, *, fits_any: bool = False) -> Iterator[None]:
-    """Context manager: register with a table's collector, if it has one, how to make the commits inside again."""
+    """Context manager: register with a table's collector how to make the commits inside again; see `redone_by`.
+
+    Nothing is done for a table whose catalog is not a collector.
+    """
     if not isinstance(table.catalog, Collector):
         yield
         return

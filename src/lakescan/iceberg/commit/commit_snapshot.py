@@ -40,13 +40,14 @@ def commit_snapshot(
     is_staged: bool = False,
     committed: list[NewSnapshot] | None = None,
 ) -> FailedCommit | None:
-    """Produce a snapshot and commit it, with the updates `first` before it and `then` after it.
+    """Produce a snapshot and commit it, with the updates `first` before it and `then` after it (pyiceberg's).
 
     Returns None on success, or the definite failure. A committed snapshot is appended to `committed`.
 
     With `is_staged`, the snapshot is added but the branch does not move, so that no branch or tag names the snapshot.
     `known` are the ids of the snapshots that the table had before anything was written. The manifests of a failed
-    commit are removed. Raises `CommitConflict` if the snapshot does not fit the table, and the errors of `commit`.
+    commit are removed. Raises `CommitConflict` if a file to remove is missing or a concurrent commit conflicts, and the
+    errors of `commit`.
     """
     if producer.keys is not None:
         check_catalog(table.catalog, ".".join(table.name()))
@@ -87,9 +88,9 @@ def commit_snapshot(
 def commit_emptied(
     table: Table, changes: MetadataChanges, opened: IcebergTable, storage: Storage
 ) -> FailedCommit | None:
-    """Commit metadata changes together with a snapshot that removes all files; see `commit_snapshot`.
+    """Commit metadata changes together with a snapshot that removes all files of `main`; see `commit_snapshot`.
 
-    `opened` is the table as read by lakescan before.
+    `opened` is the table as read by lakescan. Without a current snapshot, only the metadata changes are committed.
     """
     from pyiceberg.table.update import AssertRefSnapshotId
 
@@ -105,10 +106,11 @@ def commit_emptied(
 def _same_branches(table: Table, branch: str, head: int | None) -> list[Any]:
     """Return the requirement that no branch has moved; in version 1, only that this branch has not moved.
 
-    Branches share sequence numbers and row ids, which not all catalogs check. A sequence number that is used twice, or
-    that is less than the last one, makes deletes miss their rows, and other readers refuse the table. No requirement
-    can cover a branch that was created concurrently. There the server must check the number itself, as Iceberg's own
-    does.
+    `head` is the id of the branch's newest snapshot, or None for a new branch, which also requires that `main` has not
+    moved. Branches share sequence numbers and row ids, which not all catalogs check. A sequence number that is used
+    twice, or that is less than the last one, makes deletes miss their rows, and other readers refuse the table. No
+    requirement can cover a branch that was created concurrently. There the server must check the number itself, as
+    Iceberg's own does.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.table.update import AssertRefSnapshotId
@@ -135,9 +137,9 @@ def _same_layout(table: Table) -> list[Any]:
 
 
 def still_there(table: Table, snapshot_id: int) -> list[Any]:
-    """Return the requirement that a snapshot has not expired, for pyiceberg's own catalogs.
+    """Return the requirement that a snapshot has not expired; empty for catalogs other than pyiceberg's own.
 
-    When a snapshot expires, its data files are removed. REST has no such requirement.
+    When a snapshot expires, its data files are deleted. REST has no such requirement.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.exceptions import CommitFailedException
@@ -158,7 +160,7 @@ def still_there(table: Table, snapshot_id: int) -> list[Any]:
 
 
 def _no_other_snapshot(table: Table) -> list[Any]:
-    """Return the requirement that no snapshot was added, for pyiceberg's own catalogs.
+    """Return the requirement that no snapshot was added; empty for catalogs other than pyiceberg's own.
 
     A staged snapshot moves no branch, so other writers could use the same sequence number. REST servers check numbers.
     """
@@ -182,7 +184,10 @@ def _no_other_snapshot(table: Table) -> list[Any]:
 
 
 def record_updates(producer: SnapshotProducer, transaction: tuple[str, int] | None) -> tuple[Any, ...]:
-    """Return the update that records a snapshot's transaction in a table property; empty without a transaction."""
+    """Return the pyiceberg update that records a snapshot's transaction in a table property.
+
+    `transaction` is the application and its version. Without one, the result is empty.
+    """
     from pyiceberg.table.update import SetPropertiesUpdate
 
     if transaction is None:
@@ -258,7 +263,7 @@ class MetadataChanges:
 
 
 def _recorder(recorded: list[MetadataChanges]) -> Any:
-    """Return a catalog that records the single commit of a transaction."""
+    """Return a pyiceberg catalog that appends the commits of a transaction to `recorded` instead of making them."""
     from pyiceberg.catalog.noop import NoopCatalog
     from pyiceberg.table import CommitTableResponse
 

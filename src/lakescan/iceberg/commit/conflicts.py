@@ -81,7 +81,7 @@ class Validation:
         return TRUE if self.partitions is not None else self.where
 
     def check(self, since: ConcurrentCommits, replaced: pa.Array, places: LocationMatcher) -> None:
-        """Raise `CommitConflict` if a concurrent commit conflicts with the data that was read.
+        """Raise `CommitConflict` if one of the concurrent commits `since` conflicts with the data that was read.
 
         `replaced` are the data files that the commit removes; `places` compares locations.
         """
@@ -118,7 +118,7 @@ class Validation:
             self._refuse(since, deletes, "added", f"which may delete {self._description}")
 
     def _inside(self, files: pa.Table) -> pa.Table:
-        """Return the files that are in the partitions that were read."""
+        """Return the files that are in `partitions`; all files if only a filter limits the data that was read."""
         if self.partitions is None:
             return files
         return files.filter(pc.is_in(_partition(files), value_set=_partition(self.partitions).combine_chunks()))
@@ -178,7 +178,10 @@ class Rebase:
 
     @staticmethod
     def create(validation: Validation, base: CommitBase, storage: Storage) -> Rebase:
-        """Find the concurrent commits up to a base; raises `CommitConflict` if some of them have expired."""
+        """Find the concurrent commits from the validation's `start` to the branch's newest snapshot in `base`.
+
+        Raises `CommitConflict` if some of them have expired, or the branch was rolled back.
+        """
         head = None if base.head is None else base.head.id
         since = ConcurrentCommits.find(base.metadata, head, validation.start, storage)
         return Rebase(validation, since, storage.places(base.metadata.location))
@@ -188,7 +191,10 @@ class Rebase:
         self.validation.check(self.since, replaced, self.places)
 
     def deleted_whole(self, files: pa.Array) -> pa.Array:
-        """Return whether each data file was removed with all its rows, by a concurrent commit that added no files."""
+        """Return a mask of the data files that a concurrent `delete` commit without added data files removed.
+
+        All their rows are deleted then.
+        """
         if not self.since:
             return pa.repeat(pa.scalar(False), len(files))
         others = _exclude_pure_deletes(self.since, self.since.all_removed)["file_path"].combine_chunks()
@@ -197,7 +203,7 @@ class Rebase:
 
     @property
     def needs_removed(self) -> bool:
-        """Whether the removed data files must be checked, because concurrent commits added delete files."""
+        """Whether `removed` must be passed to `sequence_number`, because concurrent commits added delete files."""
         return bool(self.since) and self.since.all_deletes.num_rows > 0
 
     def sequence_number(self, removed: pa.Table, specs: Collection[int]) -> int | None:
@@ -212,18 +218,18 @@ class Rebase:
 
 
 def _is_same_location(paths: pa.Array | pa.ChunkedArray, names: pa.Array, places: LocationMatcher) -> pa.Array:
-    """Return whether each path is the location of one of the names, however it is spelled."""
+    """Return a mask of the paths that are the location of one of the names, however it is spelled."""
     return pc.is_in(places.canonicalize(paths), value_set=pc.unique(places.canonicalize(names)))
 
 
 def _relevant_files(files: pa.Table, since: ConcurrentCommits, ignored: set[str]) -> pa.Table:
-    """Return the files changed by snapshots whose operation is not ignored."""
+    """Return the files (`CHANGED`) changed by snapshots whose operation is not in `ignored`."""
     ids = [number for number, operation in since.operations.items() if operation not in ignored]
     return files.filter(pc.is_in(files["changed_by"], value_set=pa.array(ids, pa.int64())))
 
 
 def _exclude_pure_deletes(since: ConcurrentCommits, files: pa.Table) -> pa.Table:
-    """Return the files without those changed by commits that only deleted rows.
+    """Return the files without those changed by commits with the operation `delete` that added no data files.
 
     Some writers also use the operation `delete` when they rewrite the other rows of the files.
     """
@@ -322,17 +328,17 @@ class ConcurrentCommits:
 
     @cached_property
     def all_added(self) -> pa.Table:
-        """All data files that were added."""
+        """All data files that were added, as table of `CHANGED`."""
         return self.added_files(TRUE, self.metadata.schema)
 
     @cached_property
     def all_removed(self) -> pa.Table:
-        """All data files that were removed."""
+        """All data files that were removed, as table of `CHANGED`."""
         return self.removed_files(TRUE, self.metadata.schema)
 
     @cached_property
     def all_deletes(self) -> pa.Table:
-        """All delete files that were added."""
+        """All delete files that were added, as table of `CHANGED`."""
         return self.deletes(TRUE, self.metadata.schema)
 
     @cached_property
@@ -345,7 +351,7 @@ class ConcurrentCommits:
 
     @cached_property
     def _entries(self) -> dict[str, dict[int, int]]:
-        """The number of changed files by snapshot id, for each count of a summary."""
+        """The number of changed files in manifests, by summary counter (such as `added-data-files`) and snapshot id."""
         changed = zip(_COUNTED, (self.all_added, self.all_removed, self.all_deletes), strict=True)
         return {
             counted[0]: {each["values"]: each["counts"] for each in files["changed_by"].value_counts().to_pylist()}

@@ -159,7 +159,7 @@ def _transform(term: Term) -> Any:
 def redefine_table(opened: Table, arguments: Mapping[str, Any]) -> MetadataChanges:
     """Return the changes that give a (pyiceberg) table the definition in `arguments` of `create_table`.
 
-    Raises `ValueError` if the table cannot become that.
+    Raises `ValueError` if the table cannot get that definition.
     """
     from pyiceberg.table import Table
     from pyiceberg.table.update import AssertDefaultSortOrderId, update_table_metadata
@@ -283,7 +283,7 @@ def _redefine(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> No
 
 
 def _parts(spec: Any, schema: Any) -> list[tuple[str, str, str]]:
-    """Return the partition fields with the names of their columns."""
+    """Return the name, transform and source column name of each field of a (pyiceberg) partition spec."""
     return [(each.name, str(each.transform), schema.find_column_name(each.source_id)) for each in spec.fields]
 
 
@@ -374,7 +374,10 @@ def _checked_arguments(committer: TableCreator, definition: TableDefinition) -> 
 
 
 def _check_encryption(committer: TableCreator, properties: Mapping[str, str]) -> None:
-    """Raise `UnsupportedFeature` for an encrypted table if the catalog does not support it or has no key manager."""
+    """Raise `UnsupportedFeature` for an encrypted table if its catalog does not support it or has no key manager.
+
+    A table is encrypted if `properties` have an `encryption.key-id`.
+    """
     if _KEY not in properties:
         return
     check_catalog(committer.catalog, str(committer.identifier))
@@ -391,7 +394,7 @@ def replacement_of(
     """Return a replacement of a table's schema, spec, sort order, properties and rows; earlier snapshots stay.
 
     `properties` are added to the summary of the snapshot with the new rows. Raises `UnsupportedFeature` if the table
-    cannot get this definition.
+    cannot get this definition, for example for another format version, and `InvalidOption` for another encryption key.
     """
     identifier = committer.identifier
     with committer.translate_errors():

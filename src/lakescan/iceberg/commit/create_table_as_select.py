@@ -99,11 +99,15 @@ class NewIcebergTable:
             )
 
     def referenced_locations(self) -> Iterator[pa.Array]:
-        """Yield the files of the table that currently has the name."""
+        """Yield the locations of all files of the table that currently has the name; nothing without one."""
         return current_table_files(self._staged_table, self.storage)
 
     def adopt_files(self, folder: str, found: FolderFiles | None) -> tuple[NewIcebergTable, Sequence[WrittenFile]]:
-        """Return the table with a name mapping, and the files with statistics from their footers."""
+        """Return the table with a name mapping, and the files with statistics from their footers.
+
+        `folder` is where the files are, `found` the files in it, or None for none. Raises `InvalidOption` if the folder
+        overlaps with the table's location, and the errors of `stage_files`.
+        """
         check_apart(folder, self._staged_table.metadata.location)
         staged, files = stage_files(self._staged_table, found, self.storage)
         return replace(self, _metadata=staged.metadata, _metadata_location=staged.metadata_location), files
@@ -138,7 +142,7 @@ class ReplacedIcebergTable:
         commit_replacement(self.committer, made, files)
 
     def referenced_locations(self) -> Iterator[pa.Array]:
-        """Yield the files that concurrent commits added since the table was opened."""
+        """Yield the locations of the files of snapshots added since the table was opened; see `files_since`."""
         known = self._replacement.before.metadata.snapshots
         with self.committer.translate_errors():
             yield from files_since(reload_table(self._replacement.table, self._replacement.storage)[1], known)
@@ -162,10 +166,10 @@ def check_apart(folder: str, location: str) -> None:
 def stage_files(
     staged: StagedTable, found: FolderFiles | None, storage: Storage
 ) -> tuple[StagedTable, Sequence[WrittenFile]]:
-    """Return the staged table with a name mapping, unless its properties have one, and the files as to be committed.
+    """Return the staged table with a name mapping, unless its properties have one, and the files for its commit.
 
-    Raises the errors of `as_data_files`, and `UnsupportedFeature` if the files' folders do not match the partition
-    spec.
+    Without files (`found` is None), the second result is empty. Raises the errors of `as_data_files`, and
+    `UnsupportedFeature` if the files' folders do not match the partition spec.
     """
     from pyiceberg.table import StagedTable
 

@@ -99,7 +99,7 @@ def _table(files: list[WrittenFile], base: CommitBase, spec_id: int) -> pa.Table
 
 
 def _partitions(files: list[WrittenFile], partition: t.Struct) -> pa.StructArray:
-    """Return partition values from keys, which have dates and times as numbers."""
+    """Return an Arrow struct of each file's partition values, from its key, which has dates and times as numbers."""
     members = [
         _values([each.key[place] for each in files], field.type.arrow()) for place, field in enumerate(partition.fields)
     ]

@@ -56,7 +56,10 @@ class VersionFiles:
         return join(self.folder, "metadata")
 
     def read(self) -> tuple[str, bytes]:
-        """Read the current metadata file, and return its location and content; raises `NotATable` without one."""
+        """Read the current metadata file, and return its location and content.
+
+        Raises `NotATable` without one, and `MissingFile` if concurrent commits remove each file before it is read.
+        """
         for number in range(_READS):
             location = current_metadata(self.folder, self.storage)
             try:
@@ -153,7 +156,10 @@ class VersionFiles:
         return location
 
     def _is_kept(self, location: str, data: bytes) -> bool:
-        """Return whether no rename of another writer has replaced, or can still replace, a file just created."""
+        """Remove other writers' drafts, and return whether the file just created at `location` still contains `data`.
+
+        A rename of a draft could have replaced the file. Without the drafts, none can replace it later.
+        """
         # The writer of an empty draft has yet to check whether the name is free.
         drafts = [each.name for each in self.storage.list(self._metadata, is_draft_name) if each.size]
         if drafts:
@@ -190,7 +196,7 @@ class VersionFiles:
         return found
 
     def _is_unchanged(self, location: str, content: bytes) -> bool:
-        """Return whether a metadata file still has this content; only later commits would remove it."""
+        """Return whether a metadata file still has this content; False if it is missing."""
         try:
             return self.storage.read(location) == content
         except MissingFile:

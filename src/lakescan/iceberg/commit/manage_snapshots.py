@@ -101,26 +101,29 @@ class IcebergSnapshots:
                 at, now = failed.table, failed.now
 
     def drop(self, kind: RefKind, name: str, *, if_exists: bool) -> RefResult:
-        """Drop a branch or tag; snapshots that only it named stay until they expire."""
+        """Drop a branch or tag; snapshots that only it named stay until they expire. See `drop_move` for the errors."""
         return self._commit_move(lambda now: drop_move(now.metadata, kind, name, if_exists=if_exists))
 
     def fast_forward(self, branch: str, to: str) -> RefResult:
-        """Move a branch to a descendant of its newest snapshot."""
+        """Move a branch to `to`, a descendant of its newest snapshot; see `fast_forward_move` for the errors."""
         return self._commit_move(lambda now: fast_forward_move(now.metadata, branch, to))
 
     def rollback(self, version: int | None, before: datetime | None) -> RefResult:
-        """Move the branch main to an ancestor of the current snapshot: `version`, or the newest one before a time."""
+        """Move the branch main to an ancestor of the current snapshot: `version`, or the newest one before a time.
+
+        Raises `NoSuchSnapshot`, and `UnsupportedFeature` for a version that is not an ancestor.
+        """
         if before is not None:
             return self._commit_move(lambda now: rollback_before_move(now.metadata, to_millis(before)))
         assert version is not None
         return self._commit_move(lambda now: rollback_move(now.metadata, version))
 
     def set_current(self, at: SnapshotSelector) -> RefResult:
-        """Make any snapshot of the table the current one."""
+        """Make any snapshot of the table the current one; raises `NoSuchSnapshot`."""
         return self._commit_move(lambda now: set_current_move(now.metadata, self._id(now, at)))
 
     def cherry_pick(self, version: int) -> RefResult:
-        """Apply the changes of a snapshot to the current snapshot."""
+        """Apply the changes of a snapshot to the current snapshot; see `cherry_pick` for the errors."""
         with self.committer.translate_errors():
             before, after = cherry_pick(
                 self.table, self.opened, version, self.storage, self.retries, self._check_picked
@@ -128,7 +131,10 @@ class IcebergSnapshots:
         return RefResult(MAIN, before, after)
 
     def publish(self, wap_id: str) -> RefResult:
-        """Apply the changes of the snapshot that was staged with a wap-id."""
+        """Cherry-pick the snapshot that was staged with a wap-id.
+
+        Raises `InvalidOption` for an empty wap-id, and the errors of `find_staged_snapshot` and `cherry_pick`.
+        """
         if not isinstance(wap_id, str) or not wap_id:
             raise InvalidOption(f"wap_id={wap_id!r}: expected the id that the changes were staged with, a string")
         return self.cherry_pick(find_staged_snapshot(self.opened.metadata, wap_id).id)

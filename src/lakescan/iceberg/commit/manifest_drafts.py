@@ -45,7 +45,7 @@ class ManifestDrafts:
     _number: int = 0
 
     def draft(self, entries: pa.Table, spec_id: int, content: int) -> ManifestDraft:
-        """Encode one manifest."""
+        """Encode entries as one manifest, of data files or delete files by `content`, without storing it."""
         return self._build_draft(entries, self.base.writer(spec_id, content).write(entries), spec_id, content)
 
     def _build_draft(self, entries: pa.Table, data: bytes, spec_id: int, content: int) -> ManifestDraft:
@@ -60,7 +60,7 @@ class ManifestDrafts:
         return ManifestDraft(entries, data, {**listed, "key_metadata": key_metadata})
 
     def drafts(self, entries: pa.Table, spec_id: int, content: int) -> Iterator[ManifestDraft]:
-        """Encode entries into manifests of about the target size."""
+        """Yield entries encoded as manifests of about the target size, not stored; nothing without entries."""
         if not entries.num_rows:
             return
         sample = self.base.writer(spec_id, content).write(entries.slice(0, _SAMPLE))
@@ -78,7 +78,10 @@ class ManifestDrafts:
         return pa.Table.from_pylist([dict(each.listed) for each in drafts], schema=MANIFESTS)
 
     def store_list(self, data: bytes) -> tuple[str, str | None]:
-        """Store the snapshot's manifest list; return its location, and the id of its key in an encrypted table."""
+        """Store `data` (Avro) as the snapshot's manifest list, encrypted if the table is.
+
+        Returns its location, and the id of its encryption key, or None.
+        """
         key_id = None
         if self.keys is not None:
             key = self.keys.new_key()

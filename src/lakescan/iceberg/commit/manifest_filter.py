@@ -37,7 +37,10 @@ class RemovedFiles:
     spec_id: int
 
     def as_table(self) -> pa.Table:
-        """Return the columns that deletes are matched on: paths, sequence numbers, partitions and statistics."""
+        """Return the files with the columns that `Validation.check_deletes` needs.
+
+        These are paths, formats, sequence numbers, partitions, record counts and statistics.
+        """
         stats = [name for name in STATS.values() if self.files.type.get_field_index(name) >= 0]
         columns = {name: self.files.field(name) for name in ("file_path", "partition", "record_count")}
         columns["file_format"] = pc.utf8_lower(self.files.field("file_format"))
@@ -151,14 +154,14 @@ class DeleteRemoval:
         return self.least if number is None else min(self.least, number)
 
     def may_have(self, manifest: ManifestFile) -> bool:
-        """Return whether a manifest may have such files, or existing vectors of data files that get a new one."""
+        """Return whether a manifest may have delete files to remove, or vectors of data files that get a new vector."""
         names_some = len(self._gone) or len(self.changes.removed) or len(self._vectors)
         return self.changes.removes_all or bool(names_some) or (manifest.min_sequence_number or 0) < self.least
 
     def is_removed(self, files: pa.StructArray, numbers: pa.Array) -> pa.Array:
-        """Return whether each delete file is removed; `numbers` are their sequence numbers.
+        """Return a mask of the delete files to remove; `numbers` are their sequence numbers.
 
-        Raises `CommitConflict` if a data file would keep a vector in addition to its new one.
+        Raises `CommitConflict` if a data file would have a vector in addition to its new one.
         """
         if self.changes.removes_all:
             return all_true(files)
@@ -195,11 +198,14 @@ class DeleteRemoval:
         return pc.and_(old, pc.less(known, self._least_sequence_number)) if pc.any(old).as_py() else old
 
     def see(self, some: RemovedFiles) -> None:
-        """Record delete files that were found."""
+        """Record removed delete files of one manifest, for `check_found`."""
         self._found.append(_keys(some.files.field("file_path"), some.files.field("content_offset")))
 
     def check_found(self) -> None:
-        """Raise `CommitConflict` if a delete file to remove was not found."""
+        """Raise `CommitConflict` if a delete file to remove was in no manifest.
+
+        With `replaces_positions`, only deletion vectors are checked.
+        """
         removed = self.changes.removed_deletes
         paths, gone = removed["path"].combine_chunks(), _keys_of(removed)
         if self.changes.replaces_positions:
@@ -209,7 +215,11 @@ class DeleteRemoval:
 
 
 def check_found(base: CommitBase, keys: pa.Array, paths: pa.Array, found: Sequence[pa.Array], what: str) -> None:
-    """Raise `CommitConflict` if files to remove (`paths`), by their keys, are not among those that were found."""
+    """Raise `CommitConflict` if one of the files to remove is not among those that were found.
+
+    `keys` identify the files to remove, and `paths` are their locations; `found` has the keys of found files, and
+    `what` names the kind of files in the message.
+    """
     known = pa.concat_arrays(found) if found else pa.array([], pa.string())
     missing = paths.filter(pc.invert(pc.is_in(keys, value_set=known)))
     if len(missing):
@@ -220,7 +230,7 @@ def check_found(base: CommitBase, keys: pa.Array, paths: pa.Array, found: Sequen
 
 
 def all_true(files: pa.StructArray) -> pa.Array:
-    """Return a mask that selects all files."""
+    """Return a mask that is true for each file."""
     return pa.repeat(pa.scalar(True), len(files))
 
 
@@ -229,5 +239,5 @@ def _keys_of(deletes: pa.Table) -> pa.Array:
 
 
 def _keys(paths: pa.Array, offsets: pa.Array) -> pa.Array:
-    """Return a text for each delete file that also distinguishes the vectors of one Puffin file."""
+    """Return each delete file's path with the offset of a vector, to distinguish the vectors of a Puffin file."""
     return pc.binary_join_element_wise(pc.fill_null(offsets.cast(pa.string()), ""), paths, "|")

@@ -48,7 +48,7 @@ def check_required(written: Schema, now: Schema, where: str) -> None:
 
 
 def check_no_nulls(opened: IcebergTable, snapshot_id: int, storage: Storage, *, added: bool = False) -> None:
-    """Raise `UnsupportedFeature` if rows of a snapshot have nulls in columns that are NOT NULL now.
+    """Raise `UnsupportedFeature` if rows of a snapshot have, or may have, nulls in columns that are NOT NULL now.
 
     Columns that were NOT NULL when the snapshot was made are not read. With `added`, only the rows that the snapshot
     added are checked.
@@ -73,9 +73,9 @@ def check_no_nulls(opened: IcebergTable, snapshot_id: int, storage: Storage, *, 
 
 
 def _null_condition(field_id: int, written: Schema) -> str | None:
-    """Return the condition for rows with a null in a field; None if any row may have one.
+    """Return a SQL condition for rows with a null in a field; None if any row may have a null in it.
 
-    That is the case for a new field, and for a field in a list or map.
+    That is the case for a field that the schema `written` lacks, and for a field in a list or map.
     """
     if field_id not in written.by_id:
         return None

@@ -133,7 +133,10 @@ def _find_outcome(
 
 
 def reload_table(table: Table, storage: Storage) -> tuple[Table, IcebergTable]:
-    """Reload the table from its catalog, and read its metadata file, because catalogs may not return all snapshots."""
+    """Reload the table from its catalog, and read its metadata file, because catalogs may not return all snapshots.
+
+    Raises `NoSuchTable` if it was dropped, `CommitConflict` if another table has the name now.
+    """
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
@@ -152,7 +155,10 @@ def check_same_table(before: Table, now: Table) -> None:
 
 @contextmanager
 def raise_refusal() -> Iterator[None]:
-    """Context manager: raise a metastore's refusal of columns itself, which is final, not `CommitStateUnknown`."""
+    """Context manager: raise a Hive metastore's refusal of columns itself, instead of `CommitStateUnknown`.
+
+    The refusal (`InvalidOperationException`, the cause of that error) is final.
+    """
     try:
         yield
     except CommitStateUnknown as unknown:
@@ -163,7 +169,7 @@ def raise_refusal() -> Iterator[None]:
 
 
 def check_refusal(failed: FailedCommit, name: str) -> None:
-    """Raise `UnsupportedFeature` if the catalog refused a metadata change for another reason than a conflict."""
+    """Raise `UnsupportedFeature` if a REST server refused a metadata change as a bad request, not for a conflict."""
     from pyiceberg.exceptions import BadRequestError
 
     if isinstance(failed.error, BadRequestError):
@@ -173,7 +179,7 @@ def check_refusal(failed: FailedCommit, name: str) -> None:
 def wait_before_retry(attempts: Attempts, name: str, failed: FailedCommit) -> None:
     """Wait before a failed commit is retried; `name` is the table's.
 
-    Raises `CommitConflict` after the last attempt, and `UnsupportedFeature` at once for a final refusal.
+    Raises `CommitConflict` after the last attempt, and `UnsupportedFeature` without waiting for a final refusal.
     """
     if failed.is_final:
         raise _refusal_error(failed, name) from failed.error
@@ -195,7 +201,7 @@ def _is_final(error: Exception, table: Table, fresh: Table) -> bool:
 
 
 def is_refusal(error: Exception, table: Table) -> bool:
-    """Return whether the catalog definitely did not commit; any other error may have occurred after the commit."""
+    """Return whether an error means that the catalog did not commit; after any other error, it may have committed."""
     from pyiceberg import exceptions as theirs
     from pyiceberg.catalog import MetastoreCatalog
 
@@ -213,7 +219,7 @@ def is_refusal(error: Exception, table: Table) -> bool:
 
 
 def _status_of(error: Exception) -> int | None:
-    """Return the HTTP status of the answer that pyiceberg converted to an error."""
+    """Return the HTTP status of the response that caused pyiceberg's error, or None if there was no response."""
     return getattr(getattr(error.__cause__, "response", None), "status_code", None)
 
 

@@ -34,7 +34,7 @@ def reachable_files(table: IcebergTable) -> Iterator[pa.Array]:
 
 @dataclass(frozen=True)
 class ManifestsPart:
-    """Some manifests, whose live files a worker lists."""
+    """Some of a table's manifests, for a worker that lists their live files."""
 
     manifests: tuple[ManifestFile, ...]
     specs: Mapping[int, PartitionSpec]
@@ -66,7 +66,11 @@ def manifest_parts(table: IcebergTable) -> list[ManifestsPart]:
 
 
 def metadata_locations(table: IcebergTable) -> list[str]:
-    """Return the files that the metadata file itself references; raises `CorruptMetadata` for a damaged list in it."""
+    """Return the locations that the metadata file itself references, and its own.
+
+    These are the version hint, the metadata log's files, the manifest lists and the statistics files. Raises
+    `CorruptMetadata` for a damaged metadata log or statistics list.
+    """
     metadata = table.metadata
     for name in ("metadata-log", *STATISTICS):
         metadata.check_log(name)
@@ -76,9 +80,11 @@ def metadata_locations(table: IcebergTable) -> list[str]:
 
 
 def files_since(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Array]:
-    """Yield the locations of all files that snapshots other than the known ones added, with manifests and lists.
+    """Yield the locations of all files that snapshots other than the known ones (ids) reference.
 
-    A file that was written after the known snapshots were read is referenced by these other snapshots or by none.
+    These are manifest lists, manifests, and live data and delete files. Manifests that a known snapshot added are left
+    out, and so are the files in them. A file that was written after the known snapshots were read is therefore yielded,
+    or no snapshot references it.
     """
     new = [each for each in table.metadata.snapshots.values() if each.id not in known]
     yield pa.array([each.manifest_list for each in new if each.manifest_list is not None], pa.string())
@@ -101,7 +107,7 @@ def snapshot_files(table: IcebergTable, snapshots: Collection[int]) -> Iterator[
 
 
 def _manifest_locations(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Array]:
-    """Yield the live files of manifests that no known snapshot added, and finally the manifests, each once."""
+    """Yield the live files of manifests that no known snapshot (id) added, and finally those manifests, each once."""
     seen: set[str] = set()
     for snapshot in table.metadata.snapshots.values():
         if snapshot.id in known:

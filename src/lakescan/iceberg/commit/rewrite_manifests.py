@@ -62,7 +62,7 @@ class ManifestRewrite(SnapshotProducer):
         return self._drafts.drafts(entries, self.base.metadata.default_spec_id, content)
 
     def _sort_entries(self, manifests: pa.Table) -> Iterator[pa.Table]:
-        """Yield the live entries of manifests, in runs sorted by partition."""
+        """Yield the live entries of manifests in tables of limited size, each sorted by partition."""
         run: list[pa.Table] = []
         rows = 0
         for entries in entries_of(manifest_files(manifests), self.base.metadata.specs, self.storage):

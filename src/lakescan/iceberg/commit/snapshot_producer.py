@@ -41,7 +41,11 @@ from lakescan.storage.encryption.table_keys import EncryptedKey, SnapshotKeys
 
 @dataclass(frozen=True)
 class NewSnapshot:
-    """A snapshot whose files are stored, but which is not committed yet."""
+    """A snapshot whose files are stored, but which is not committed yet.
+
+    `key_id` is the id of the manifest list's encryption key, and `new_keys` must be added to the metadata.
+    `first_row_id` and `added_rows` are None before format version 3.
+    """
 
     snapshot_id: int
     parent_id: int | None
@@ -58,7 +62,12 @@ class NewSnapshot:
 
 @dataclass
 class SnapshotProducer:
-    """Produces one snapshot for one attempt to commit; `stored_locations` are the files it has stored."""
+    """Produces one snapshot for one attempt to commit.
+
+    - `operation`: append, replace, overwrite or delete, for the summary, to which `properties` are added.
+    - `changes`: the files to add and remove.
+    - `rebase`: the validation against concurrent commits; None if none can conflict.
+    """
 
     base: CommitBase
     storage: Storage
@@ -89,7 +98,7 @@ class SnapshotProducer:
 
     @property
     def lists(self) -> list[str]:
-        """The location of the manifest list, if it is or may be stored."""
+        """The location of the manifest list if it is, or may be, stored; empty before."""
         return self._drafts.lists
 
     def produce(self) -> NewSnapshot:
@@ -159,7 +168,10 @@ class SnapshotProducer:
         return result
 
     def _least_sequence_number(self, data: pa.Table, kept: FilterResult) -> int:
-        """Return the least data sequence number of the data files that stay, by the manifest list."""
+        """Return the least data sequence number of the data files after the commit, by the manifest lists.
+
+        It is at most the sequence number of the last snapshot.
+        """
         numbers = [*data["min_sequence_number"].take(pa.array(kept.kept, pa.int64())).to_pylist()]
         numbers += [each.listed["min_sequence_number"] for each in kept.rewritten]
         if self.changes.added and self.changes.sequence_number is not None:
@@ -217,7 +229,7 @@ class SnapshotProducer:
         return pa.concat_tables([self._drafts.store(stay), kept]).take(pa.array(rows, pa.int64()))
 
     def _bins(self, specs: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
-        """Group manifests to merge, as indexes.
+        """Group manifests to merge, as indexes; `specs` and `sizes` are their spec ids and sizes in bytes.
 
         Manifests of a spec whose source column no schema has any more are not merged, because the type of their
         partition values is unknown.

@@ -47,8 +47,9 @@ def create_move(
 ) -> RefMove:
     """Return the move that creates a branch or tag, or sets an existing one to another snapshot.
 
-    An existing one keeps its other retention settings. Raises `InvalidOption` if the name is taken, `NoSuchSnapshot` if
-    it must exist but does not.
+    An existing one keeps its retention settings that `retention` does not set. With `IfRefExists.KEEP`, it is not
+    moved. Raises `InvalidOption` if the name is taken and must not be, or is taken by the other kind, and
+    `NoSuchSnapshot` if it must exist but does not.
     """
     before = metadata.refs.get(name)
     given = _retention_settings(kind, name, retention)
@@ -197,7 +198,10 @@ def ref_update(move: RefMove) -> Any:
 
 
 def check_unmoved(where: str, name: str, before: SnapshotReference | None, now: TableMetadata) -> None:
-    """Raise `CommitConflict` if a branch or tag has moved."""
+    """Raise `CommitConflict` if the branch or tag `name` is at another snapshot in `now` than in `before`.
+
+    `where` is the table's name for the message. None means that it does not exist.
+    """
     after = now.refs.get(name)
     was, is_now = (None if each is None else each.snapshot_id for each in (before, after))
     if was != is_now:

@@ -163,7 +163,11 @@ def _add_snapshot(staged: StagedTable, snapshot: Sequence[Any]) -> Any:
 
 
 def _find_outcome(staged: StagedTable, error: Exception) -> None:
-    """Return if the table was created in spite of an error; otherwise raise the error for the caller."""
+    """Return if the table was created in spite of an error, which is found by asking the catalog; otherwise raise.
+
+    Raises `CreatedConcurrently` if another table has the name, `UnsupportedFeature` for a catalog that cannot create a
+    table with rows, `CommitStateUnknown`, or the error itself.
+    """
     from pyiceberg.exceptions import (
         CommitFailedException,
         NoSuchNamespaceError,
@@ -196,7 +200,7 @@ def _find_outcome(staged: StagedTable, error: Exception) -> None:
 
 
 def current_table_files(staged: StagedTable, storage: Storage) -> Iterator[pa.Array]:
-    """Yield the files of the table that currently has a staged table's name, if there is one."""
+    """Yield the locations of all files of the table that currently has a staged table's name; nothing without one."""
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
     try:

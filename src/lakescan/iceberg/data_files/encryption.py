@@ -37,7 +37,10 @@ def snapshot_keys(metadata: TableMetadata, storage: Storage) -> SnapshotKeys | N
 
 
 def check_encrypted(properties: IcebergProperties, version: int, storage: Storage) -> None:
-    """Raise `UnsupportedFeature` if files of an encrypted table cannot be written: version 2, or no key manager."""
+    """Raise `UnsupportedFeature` if files of an encrypted table cannot be written; a table without encryption passes.
+
+    Encryption requires format version 3 and a key manager.
+    """
     if not properties.is_encrypted:
         return
     if version < _VERSION:

@@ -20,8 +20,8 @@ _BITS, _STEPS = 20, (0, 4, 8, 12, 20)
 class DataLocations:
     """The locations of a table's new data files, which are all inside `folder`.
 
-    Locations of `is_hashed` files include a hash. If `folder` is not in the table's own, the hash is followed by
-    `context`, the last two steps of the table's path. With `has_partitions`, hashed locations also name the partition.
+    Locations of `is_hashed` files include a hash. If `folder` is not in the table's location, the hash is followed by
+    `context`, the last two steps of the table's path. Hashed locations name the partition only with `has_partitions`.
     """
 
     folder: str
@@ -63,6 +63,6 @@ def _context(table: str) -> str:
 
 
 def _entropy(name: str) -> str:
-    """Return the last 20 bits of the name's hash, as folders."""
+    """Return the last 20 bits of the name's hash as binary digits, in folders of 4, 4, 4 and 8 bits."""
     bits = f"{murmur3(name.encode()) & (1 << _BITS) - 1:0{_BITS}b}"
     return "/".join(bits[start:end] for start, end in pairwise(_STEPS))

@@ -18,9 +18,9 @@ _LAST, _SURROGATES = 0x10FFFF, range(0xD800, 0xE000)
 
 
 def metrics_mode(properties: IcebergProperties, column: str, number: int) -> MetricsMode:
-    """Return the metrics mode of column `number` by its dotted name: its own, else the table's default.
+    """Return the metrics mode of a column by its dotted name: that of its property, else the table's default property.
 
-    Without a default in the properties, only the first columns (100 by default) get bounds.
+    Without either, the first columns (100 by default; `number` counts from 0) have `truncate(16)`, the others `none`.
     """
     if (mode := properties.metrics_of(column) or properties.default_metrics) is not None:
         return mode

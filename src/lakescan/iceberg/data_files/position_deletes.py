@@ -43,7 +43,12 @@ from lakescan.writing.table_writes import Key, WrittenDeletes, WrittenFile
 
 @dataclass(frozen=True)
 class _Rows:
-    """The deleted rows of a data file for its new delete: `new` of them, the others from the replaced deletes."""
+    """The deleted rows of a data file, for its new delete.
+
+    - `deleted`: all positions of the new delete; `new` is the number of those that were not deleted before.
+    - `replaced`: the existing deletes that the new delete replaces.
+    - `spec_id`, `key`: the partition of the data file.
+    """
 
     path: str
     spec_id: int
@@ -55,7 +60,11 @@ class _Rows:
 
 @dataclass(frozen=True)
 class IcebergDeletes:
-    """Writes position deletes of a table; `write_id` is in the name of each file. It is pickled for workers."""
+    """Writes position deletes of a table. Pickled for workers.
+
+    `specs` are the table's partition specs, and `partition_names` the names of partition fields in file tables, by
+    field id. The name of each written file includes `write_id`.
+    """
 
     writes: IcebergWrites
     specs: Mapping[int, PartitionSpec]
@@ -108,7 +117,7 @@ class IcebergDeletes:
             raise
 
     def remove_written(self) -> Sequence[str]:
-        """Remove all files of this write, by listing the data folder; return those that could not be removed."""
+        """Remove all files of this write, by listing the data folder; return the locations that are left."""
         return remove_written(self.writes, self.write_id)
 
     @property
@@ -150,7 +159,10 @@ class IcebergDeletes:
         return new, ()
 
     def _keys(self, files: pa.Table) -> list[Key]:
-        """Return the partition of each file by its own spec; dates and times are numbers."""
+        """Return the partition key of each file by its own spec, with dates and times as numbers.
+
+        Raises `UnsupportedFeature` for a partition field whose type is unknown, and for fields with the same name.
+        """
         keys: list[Key] = [()] * files.num_rows
         partitions = files["partition"].combine_chunks()
         for spec_id in pc.unique(files["spec_id"]).to_pylist():
@@ -179,7 +191,10 @@ class IcebergDeletes:
         return keys
 
     def _vectors(self, rows: Iterator[_Rows], made: list[str]) -> list[WrittenDeletes]:
-        """Write deletion vectors into one file; without vectors, write nothing."""
+        """Write deletion vectors into one Puffin file; without vectors, write nothing.
+
+        The location of the file is appended to `made`, before it is written.
+        """
         first = next(rows, None)
         if first is None:
             return []
@@ -210,7 +225,10 @@ class IcebergDeletes:
         return [each for _, some in by_partition for each in self._position_deletes(some, made)]
 
     def _position_deletes(self, rows: Iterator[_Rows] | Sequence[_Rows], made: list[str]) -> list[WrittenDeletes]:
-        """Write the deletes of files of one partition, sorted by path, into files of the target size."""
+        """Write the deletes of data files of one partition, sorted by path, into files of the target size.
+
+        Locations of the files are appended to `made`, before they are written.
+        """
         done: list[WrittenDeletes] = []
         some: list[_Rows] = []
         open_file: PositionDeleteFile | None = None
@@ -286,7 +304,7 @@ def _drop_positions(rows: _Rows) -> _Rows:
 
 
 def _sink(file: pa.NativeFile, key: NewKey | None) -> Any:
-    """Return the sink that vectors are written to: the file, or a writer that encrypts into it."""
+    """Return a context manager of the sink that vectors are written to: the file, or a writer that encrypts to it."""
     return nullcontext(file) if key is None else GcmWriter(file, key.file_key)
 
 
@@ -332,7 +350,7 @@ class ExistingDeletes:
 
     @staticmethod
     def read(files: FileTable, place: int, writes: IcebergWrites, places: LocationMatcher) -> ExistingDeletes:
-        """Read the position deletes of the data file in row `place` of the table."""
+        """Read the position deletes of the data file in row `place` of `files`; `places` compares locations."""
         row = files.files.slice(place, 1)
         numbers = row["deletes"].combine_chunks().flatten()
         deletes = delete_files(files.deletes.take(numbers))
@@ -352,7 +370,11 @@ class ExistingDeletes:
 def _is_about(
     delete: DeleteFile, path: str, place: str, same_place: Sequence[str] | None, loader: DeleteLoader
 ) -> bool:
-    """Return whether a delete applies only to this data file, by the paths in the delete, which is read anyway."""
+    """Return whether a delete applies only to the data file `path`: a vector, or a delete file with no other path.
+
+    A path that differs only in its spelling counts too (`place` is the normalized location), unless `same_place` lists
+    other data files there. Position delete files are read, which is needed later anyway.
+    """
     if delete.kind == DeleteKind.VECTOR:
         return True
     positions = loader.positions(delete)

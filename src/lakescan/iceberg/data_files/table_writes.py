@@ -131,7 +131,11 @@ class IcebergWrites(CommonWriteOptions):
 
     @property
     def is_clustered(self) -> bool:
-        """Whether rows are shuffled by partition: `write.distribution-mode` is not `none`; `range` acts as `hash`."""
+        """Whether rows are shuffled by partition.
+
+        They are if the table is partitioned, and `write.distribution-mode` is not `none`. The mode `range` acts as
+        `hash`.
+        """
         return bool(self._transforms) and self.properties.distribution_mode != "none"
 
     @property
@@ -171,16 +175,22 @@ class IcebergWrites(CommonWriteOptions):
         return False
 
     def widens(self, old: t.Type, new: t.Type) -> bool:
-        """Return whether a write may promote a column's type; only ALTER TABLE promotes dates to timestamps."""
+        """Return whether a write may promote a column's type; only ALTER TABLE promotes the types date and unknown."""
         return old not in (t.DATE, t.UNKNOWN) and old != new and can_promote(old, new)
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
-        """Return all columns with field ids, except those of type unknown, which are never written."""
+        """Return the position and Arrow field, with field ids, of each column except those of type unknown.
+
+        Columns of type unknown are never written.
+        """
         return [(place, _add_field_ids(f)) for place, f in enumerate(self.schema.fields) if f.type != t.UNKNOWN]
 
     @cached_property
     def _transforms(self) -> list[tuple[list[int], Any]]:
-        """For each partition field, the path of positions to its source column, and its transform of Arrow arrays."""
+        """For each partition field, the path of positions to its source column, and its transform of Arrow arrays.
+
+        Raises `UnsupportedFeature` for a field whose source column was dropped, and for identity of nanoseconds.
+        """
         transforms = []
         for field in self.metadata.spec().fields:
             if field.source_id not in self.metadata.schema().field_ids:
@@ -208,19 +218,22 @@ class IcebergWrites(CommonWriteOptions):
             among = t.children(among[place].type)
 
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
-        """Return the partition values of rows by the default partition spec."""
+        """Return an array of partition values for each field of the default partition spec, one value per row.
+
+        Raises `SchemaMismatch` for a decimal that gets too many digits by truncation.
+        """
         names = self.partition_names
         keys = [transform(value_at(rows, path[0], path[1:])) for path, transform in self._transforms]
         return [_check_digits(key, name) for key, name in zip(keys, names, strict=True)]
 
     @cached_property
     def own_order(self) -> tuple[SortTerm, ...]:
-        """The default sort order."""
+        """The terms of the table's default sort order; empty for an unsorted table."""
         order = self.metadata.sort_order_by_id(self.metadata.default_sort_order_id)
         return () if order is None else sort_terms(order, self.schema, self.metadata.location)
 
     def sort_keys(self, terms: Sequence[SortTerm]) -> tuple[SortKey, ...]:
-        """Return the sort keys of terms, which may be transforms."""
+        """Return the sort keys of terms, which may be transforms; see `build_sort_keys` for the errors."""
         return build_sort_keys(terms, self.metadata, self.schema)
 
     @cached_property
@@ -228,7 +241,10 @@ class IcebergWrites(CommonWriteOptions):
         return self.sort_keys(self.own_order)
 
     def keep_row_order(self, terms: Sequence[SortTerm]) -> IcebergWrites:
-        """Return settings for rows that arrive sorted; files are marked with the table's sort order of these terms."""
+        """Return settings for rows that arrive sorted by `terms`, and are written without sorting.
+
+        Files are marked with the id of the table's sort order with these terms, if it has one.
+        """
         return replace(self, arrival=tuple(terms))
 
     def sort_rows(self, rows: pa.Table) -> pa.Table:
@@ -283,7 +299,10 @@ class IcebergWrites(CommonWriteOptions):
         return self.locations.folder
 
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
-        """Return metrics for the manifest entry (counts, bounds, split offsets), the spec id and the sort order id."""
+        """Return metrics for the manifest entry (counts, bounds, split offsets) and the spec id.
+
+        The sort order id is included if the rows arrived in a sort order of the table.
+        """
         details = {**file_metrics(statistics, self.properties), "spec_id": self.metadata.default_spec_id}
         order = order_id(self.arrival or (), self.metadata, self.schema, self.metadata.location)
         return details if order is None else {**details, "sort_order_id": order}
@@ -352,7 +371,7 @@ def sort_terms(order: Any, schema: Schema, location: str) -> tuple[SortTerm, ...
 
 
 def order_id(terms: Sequence[SortTerm], metadata: Any, schema: Schema, location: str) -> int | None:
-    """Return the id of the table's sort order with these terms, or None."""
+    """Return the id of the table's sort order with exactly these terms; None without one, and for no terms."""
     for order in metadata.sort_orders:
         known = all(field.source_id in schema.path_of for field in order.fields)
         if terms and known and sort_terms(order, schema, location) == tuple(terms):
@@ -378,9 +397,9 @@ def _transform_of(term: Term, metadata: Any, schema: Schema) -> Any:
 
 
 def arrow_transform(transform: Any, kind: Any) -> Any:
-    """Return pyiceberg's transform for Arrow arrays; most cast nanoseconds to microseconds first.
+    """Return pyiceberg's transform of a column of type `kind`, as a function of Arrow arrays.
 
-    Identity and void keep nanoseconds.
+    Nanosecond timestamps are cast to microseconds first, except for identity and void.
     """
     if not str(kind).endswith("_ns") or str(transform) in ("identity", "void"):
         return transform.pyarrow_transform(kind)

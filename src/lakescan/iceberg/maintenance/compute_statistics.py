@@ -68,7 +68,10 @@ class StatisticsTarget:
     retries: RetryPolicy
 
     def snapshot(self, version: int | None) -> IcebergSnapshot | None:
-        """Return the snapshot with an id, by default the current one or None; raises `NoSuchSnapshot`."""
+        """Return the snapshot with the id `version`, by default the current one, or None without a current one.
+
+        Raises `NoSuchSnapshot` for an unknown id.
+        """
         wanted = self.metadata.current_snapshot_id if version is None else version
         if wanted is None:
             return None
@@ -79,7 +82,10 @@ class StatisticsTarget:
 
 @dataclass(frozen=True)
 class _Sketching:
-    """Computes a sketch of each column of a task group's rows, as bytes. Pickled for workers."""
+    """Computes a theta sketch of each column of a task group's rows, in serialized form. Pickled for workers.
+
+    `types` are the Iceberg types of the columns.
+    """
 
     context: ReadContext
     types: tuple[t.Type, ...]
@@ -92,7 +98,7 @@ class _Sketching:
         return [each.serialize() for each in sketches]
 
     def parts(self, group: TaskGroup) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the column number and sketch of each column, so that workers can merge the sketches of one column."""
+        """Yield each column's number and its sketch in a table of one row, so that workers can merge them by column."""
         for number, sketch in enumerate(self(group)):
             yield number, pa.table({"number": [number], "sketch": pa.array([sketch], pa.binary())})
 
@@ -107,7 +113,7 @@ def _merge_sketches(parts: Iterator[pa.Table]) -> tuple[int, bytes]:
 
 
 def _sketches(sketching: _Sketching, plan: ScanPlan, executor: PlanningExecutor | None) -> list[ThetaSketch]:
-    """Return the sketch of each column."""
+    """Return the sketch of each column over all rows of the plan; without an executor, this process computes them."""
     found = [ThetaSketch() for _ in sketching.types]
     if isinstance(executor, ExchangingExecutor):
         for number, data in executor.exchange(sketching.parts, plan.groups, _merge_sketches, len(found)):
@@ -121,7 +127,11 @@ def _sketches(sketching: _Sketching, plan: ScanPlan, executor: PlanningExecutor 
 def compute_statistics(
     opened: StatisticsTarget, columns: Sequence[str] | None, version: int | None, executor: PlanningExecutor | None
 ) -> StatisticsResult:
-    """Write a sketch of the distinct values of each column; see `MetadataFiles.compute_statistics`."""
+    """Write a sketch of the distinct values of each column; see `MetadataFiles.compute_statistics`.
+
+    The result has no location if the table has no snapshot. Raises the errors of `_choose_fields` and `register`, and
+    `NoSuchSnapshot`.
+    """
     from pyiceberg.table.statistics import StatisticsFile
     from pyiceberg.table.update import SetStatisticsUpdate
 
@@ -171,7 +181,9 @@ def compute_partition_statistics(
 ) -> StatisticsResult:
     """Write the counts of each partition; see `MetadataFiles.compute_partition_statistics`.
 
-    If an ancestor has a partition statistics file, only the manifests since then are read and added to its counts.
+    If an ancestor has a partition statistics file, only the manifests since then are read and added to its counts. If
+    the snapshot has such a file, it is returned. The result has no location if there are no partitions to count. Raises
+    `UnsupportedFeature` for an unpartitioned table, `NoSuchSnapshot`, and the errors of `register`.
     """
     from pyiceberg.table.statistics import PartitionStatisticsFile
     from pyiceberg.table.update import SetPartitionStatisticsUpdate
@@ -205,7 +217,12 @@ def compute_partition_statistics(
 def _count_changes(
     opened: StatisticsTarget, snapshot: IcebergSnapshot, files: dict[int, str], executor: PlanningExecutor | None
 ) -> pa.Table | None:
-    """Return the counts of the nearest ancestor with a statistics file plus the changes since; None if unknown."""
+    """Return the counts of the nearest ancestor with a statistics file, plus the changes since.
+
+    `files` are the statistics files by snapshot id. Returns None if all partitions must be counted: no ancestor has a
+    file that can be read, its counts contradict later commits, or version 1 does not record which snapshots added the
+    manifests since.
+    """
     metadata, storage = opened.metadata, opened.storage
     since: list[IcebergSnapshot] = []
     for each in ancestors(metadata.snapshots, snapshot.id):
@@ -290,7 +307,7 @@ _TYPE = "apache-datasketches-theta-v1"
 def write_sketches(
     sketches: Mapping[int, ThetaSketch], snapshot: IcebergSnapshot, location: str, storage: Storage
 ) -> dict[str, Any]:
-    """Write the sketch of each field of a snapshot; return the file's entry for table metadata."""
+    """Write the sketches of fields, by id, to a Puffin file; return its entry for table metadata, a JSON object."""
     blobs = []
     with storage.writing(location) as file:
         writer = PuffinWriter(file)

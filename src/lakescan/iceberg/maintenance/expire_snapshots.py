@@ -93,7 +93,10 @@ _KINDS = {DATA_FILE: "data", POSITION_DELETES: "position deletes", EQUALITY_DELE
 
 @dataclass(frozen=True)
 class ExpiredPart:
-    """Files that are already known, and manifests whose live files a worker has yet to read."""
+    """One part of the files of expired snapshots, for a worker.
+
+    `known` are files (`FILES`) that need no reading, and `manifests` are those whose live files have yet to be read.
+    """
 
     known: pa.Table
     manifests: tuple[ManifestFile, ...]
@@ -101,7 +104,7 @@ class ExpiredPart:
     storage: Storage
 
     def files(self) -> Iterator[pa.Table]:
-        """Yield the files (`FILES`), one manifest at a time."""
+        """Yield the path and kind of files (`FILES`): the known ones, then the live files of one manifest at a time."""
         yield self.known
         for manifest in self.manifests:
             entries = read_entries(manifest, self.specs[manifest.partition_spec_id], self.storage)
@@ -135,7 +138,7 @@ def split_expired_files(table: IcebergTable, snapshots: Collection[int]) -> list
 
 
 def _own_manifests(table: IcebergTable, ids: frozenset[int]) -> list[ManifestFile]:
-    """Return the manifests of snapshots that no other snapshot lists, each once."""
+    """Return the manifests that only snapshots with these ids list, each once."""
     kept, listed = set[str](), dict[str, ManifestFile]()
     for snapshot in table.metadata.snapshots.values():
         found = read_manifest_list(snapshot, table.storage)

@@ -40,7 +40,11 @@ def metadata_facts(
 
 
 def _manifests(metadata: TableMetadata, snapshot: IcebergSnapshot | None, storage: Storage) -> ManifestFacts:
-    """Return facts about manifests; rewriting helps if a content has more than twice as many as its size needs."""
+    """Return facts about the manifests of a snapshot, with zeros for no snapshot.
+
+    Manifests of a content (data or deletes) count as rewritable if they are more than twice as many as their size
+    needs.
+    """
     if snapshot is None:
         return ManifestFacts()
     listed = read_manifest_list(snapshot, storage)
@@ -58,9 +62,10 @@ def _manifests(metadata: TableMetadata, snapshot: IcebergSnapshot | None, storag
 
 
 def _snapshot_storage(metadata: TableMetadata, now: datetime) -> KeptStates:
-    """Return the storage that old snapshots keep, by summaries: each counts the files that it removed.
+    """Return the number of snapshots, the files that only old snapshots have, and how many of these expiry would free.
 
-    The same is done for manifests, whose sizes are not in summaries, and manifest lists, one for each snapshot that
+    The summary of each snapshot counts the files that it removed, which its ancestors still have. Manifests that it
+    replaced are counted too, without their sizes, which summaries lack, and one manifest list for each snapshot that
     expires. Statistics files are not counted, nor files that only other branches, or snapshots without summaries, have.
     """
     snapshots = metadata.snapshots

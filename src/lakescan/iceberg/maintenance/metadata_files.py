@@ -53,7 +53,10 @@ class IcebergMetadataFiles:
             return compute_partition_statistics(self._statistics_target, version, executor)
 
     def rewrite_paths(self, wanted: PathRewrite, executor: PlanningExecutor | None) -> PathsResult:
-        """Write a copy of the metadata with other paths."""
+        """Write a copy of the metadata with other paths into a staging folder; see `Table.rewrite_paths`.
+
+        Raises `InvalidOption` for invalid prefixes and versions.
+        """
         done = rewrite_paths(
             self.opened,
             (wanted.source, wanted.target),

@@ -21,9 +21,11 @@ _SMALL, _LARGE = 0.75, 1.8  # fractions of the target size of a delete file
 
 @dataclass(frozen=True)
 class DeletesToRewrite:
-    """Delete files to remove, their size in bytes, and the data files whose deletes are rewritten.
+    """Delete files to remove, and the data files whose deletes are rewritten.
 
-    `files` reference only the deletes that are rewritten. `sequence_number` is that of the newest of the old deletes.
+    - `files`: the data files, which reference only the deletes that are rewritten.
+    - `removed`, `size`: the locations of the delete files to remove, and their total size in bytes.
+    - `sequence_number`: that of the newest of the rewritten deletes, or None without any.
     """
 
     files: FileTable
@@ -46,8 +48,9 @@ def plan_compaction(
 ) -> DeletesToRewrite:
     """Select position deletes of partitions with too many small files, if they apply to data files `within`.
 
-    `target` is the target size of delete files. With `by_file`, new files cover one data file each, so partitions where
-    each data file already has only one are left out.
+    Files that are too large are selected too. `within` has locations. `target` is the target size of delete files in
+    bytes. With `by_file`, new files cover one data file each, so partitions where each data file already has only one
+    are left out.
     """
     smallest = int(_SMALL * target) if limits.smallest is None else limits.smallest
     largest = int(_LARGE * target) if limits.largest is None else limits.largest
@@ -94,7 +97,10 @@ class _DeleteUses:
         return result
 
     def choose_deletes(self, written: np.ndarray, removed: np.ndarray, inside: np.ndarray) -> DeletesToRewrite:
-        """Return the files with the deletes to rewrite (`written`), and the delete files to remove."""
+        """Return the data files with the deletes to rewrite, and the delete files to remove.
+
+        `written` and `removed` are masks of the deletes, and `inside` is a mask of the data files.
+        """
         wanted = written[self.delete] & inside[self.file]
         counts = np.bincount(self.file[wanted], minlength=len(self.table))
         again_used = DeleteReferences(len(self.table), self.file[wanted], self.delete[wanted])

@@ -87,7 +87,10 @@ class _OtherMetadata:
         self._suspects = set[str]()  # locations of metadata with a missing file
 
     def read_files(self, files: Sequence[FileEntry]) -> Iterator[pa.Array]:
-        """Yield the files that the metadata among these files references, without those already returned."""
+        """Yield the locations of files that the metadata among the listed `files` references.
+
+        Metadata whose files were all yielded before is skipped. Sets `gone` if a file is missing.
+        """
         self.gone = None
         newest: dict[str, tuple[str, FileEntry]] = {}
         copies: dict[str, FileEntry] = {}
@@ -127,7 +130,10 @@ class _OtherMetadata:
                 yield place, entry, uuid
 
     def _newest_copies(self, entries: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
-        """Return the newest metadata of each copy, among metadata files with the table's own UUID."""
+        """Return the newest metadata of each copy, by normalized location, among files with the table's own UUID.
+
+        Leftovers of failed commits are left out. Sets `gone` if a file is missing.
+        """
         new = {place: each for place, each in entries.items() if place not in self._copies}
         left = set(_places(_not_earlier(self._table, [each.location for each in new.values()])))
         for place, entry in new.items():
@@ -219,9 +225,9 @@ def _open_copy(table: IcebergTable, location: str) -> IcebergTable:
 
 
 def _not_earlier(table: IcebergTable, locations: Sequence[str]) -> list[str]:
-    """Return the metadata files that no metadata log of an earlier version of the table contains.
+    """Return the metadata files among `locations` that no metadata log of an earlier version of the table contains.
 
-    Each log contains many of them, so only a few logs are read.
+    Each log contains many files, so only a few logs are read.
     """
     left = dict(zip(_places(locations), locations, strict=True))
     log, seen = [file for _, file in table.metadata.metadata_log], set[str]()
@@ -264,5 +270,5 @@ def _age(entry: FileEntry) -> tuple[float, str]:
 
 
 def _is_storage_fault(error: LakescanError) -> bool:
-    """Return whether the storage failed, which means nothing about the table."""
+    """Return whether the storage failed, so that the error does not show a problem of the table's metadata."""
     return isinstance(error, StorageError) and not isinstance(error, MissingFile | LocationRefused)

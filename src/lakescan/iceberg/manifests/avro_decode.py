@@ -55,7 +55,7 @@ def read_avro(files: Sequence[Container], names: Mapping[int, str], *, fast: boo
 
 @contextmanager
 def decoding(files: Sequence[Container]) -> Iterator[None]:
-    """Context manager: re-raise decoding errors as `CorruptMetadata` that names the first of the files."""
+    """Context manager like `decoding_file`: errors name the first of the files, and the number of others."""
     others = f" (or one of the {len(files) - 1} read with it)" if len(files) > 1 else ""
     with decoding_file(redact(files[0].source) + others):
         yield
@@ -63,7 +63,10 @@ def decoding(files: Sequence[Container]) -> Iterator[None]:
 
 @contextmanager
 def decoding_file(where: str) -> Iterator[None]:
-    """Context manager: re-raise decoding errors as `CorruptMetadata` that names the file."""
+    """Context manager: re-raise errors of decoding libraries as `CorruptMetadata` that names the file `where`.
+
+    Errors of lakescan are raised as they are; out-of-memory errors become `NotEnoughMemory`.
+    """
     try:
         yield
     except UnsupportedFeature as error:
@@ -162,9 +165,10 @@ def _drop_empty_records(node: Any) -> Any:
 
 
 def _concat_chunks(chunks: list[pa.Array], node: Mapping[str, Any], names: Mapping[int, str]) -> pa.Array:
-    """Concatenate chunks to one array, keeping only the wanted members of records, named by field id.
+    """Concatenate the chunks of a field to one array, keeping only the wanted members (`names`) of records.
 
-    Unwanted members are skipped because statistics are most of a manifest, and most scans do not need them.
+    `node` is the field's Avro schema. Unwanted members are skipped because statistics are most of a manifest, and most
+    scans do not need them.
     """
     kind = _record(node["type"])
     if kind is None or not pa.types.is_struct(chunks[0].type):
@@ -193,7 +197,10 @@ def _decode_file(file: Container, wanted: dict[str, Any], names: Mapping[int, st
 
 
 def _decode_records(file: Container, wanted: dict[str, Any], names: Mapping[int, str]) -> pa.Table:
-    """Decode the fields of the schema `wanted`, a subset of the file's schema, with fastavro."""
+    """Decode the fields of the schema `wanted`, a subset of the file's schema, with fastavro, one record at a time.
+
+    Raises `CorruptMetadata` if bytes are left after the last record.
+    """
     written, asked = fastavro.parse_schema(dict(file.written.record)), fastavro.parse_schema(wanted)
     data = io.BytesIO(file.records)
     records: list[Any] = [fastavro.schemaless_reader(data, written, asked) for _ in range(file.rows)]
@@ -209,7 +216,10 @@ def _decode_records(file: Container, wanted: dict[str, Any], names: Mapping[int,
 
 
 def _prune_schema(schema: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
-    """Return the record schema with only the wanted fields."""
+    """Return the record schema with only the fields to read, at any depth.
+
+    `names` are their names by field id. Fields without ids are found by name.
+    """
     fields = []
     for each in schema["fields"]:
         field_id = each.get("field-id")
@@ -249,7 +259,10 @@ _HEADER = 1000  # maximum entries in a header
 class Container:
     """An open Avro file: its header, its decompressed blocks, and the number of its records.
 
-    `size` is the file's size in bytes. `body` is the offset of the 16-byte sync marker that precedes the blocks.
+    - `source`: the file's name for errors.
+    - `metadata`, `written`: the entries of the header, and the parsed writer's schema among them.
+    - `size`: the file's size in bytes.
+    - `body`: the offset of the 16-byte sync marker that precedes the blocks.
     """
 
     blocks: tuple[bytes, ...]
@@ -272,7 +285,7 @@ class Container:
 
 
 def group_by_schema(files: Sequence[Container]) -> list[list[int]]:
-    """Group consecutive files with the same schema, as indexes; each group can be decoded together, in order."""
+    """Group consecutive files with the same schema, as indexes into `files`; each group can be decoded together."""
     return [[i for i, _ in run] for _, run in groupby(enumerate(files), key=lambda each: each[1].schema)]
 
 
@@ -327,9 +340,10 @@ def _parse_container(data: bytes, source: str) -> Container:
 
 
 def _metadata(data: bytes, at: int) -> tuple[dict[str, bytes], int]:
-    """Read a map of bytes, and return it with the offset after it.
+    """Read an Avro map from strings to bytes at the offset `at`; return it with the offset after it.
 
     The map consists of blocks: a count (if negative, followed by a size) and that many pairs. An empty block ends it.
+    Raises `ValueError` for too many entries.
     """
     entries: dict[str, bytes] = {}
     while True:
@@ -354,7 +368,10 @@ def _bytes(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Decode a zigzag varint; returns the number and the offset after it."""
+    """Decode a zigzag varint at the offset `at`; return the number and the offset after it.
+
+    Raises `ValueError` for a number that is too long.
+    """
     value = 0
     for place in range(_NUMBER):
         byte = data[at + place]
@@ -365,7 +382,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def encode_bytes(value: bytes) -> bytes:
-    """Encode bytes or a text as its length followed by the bytes."""
+    """Encode bytes, or a text in UTF-8, as Avro does: the length followed by the bytes."""
     return encode_number(len(value)) + value
 
 

@@ -141,7 +141,7 @@ def decimal_size(precision: int) -> int:
 
 
 def _record(columns: list[pa.Array], fields: t.Struct, rows: int) -> pa.Array:
-    """Return the encoded records: for each row, the bytes of its fields in order."""
+    """Return a binary array of the encoded records: for each row, the bytes of its fields in order."""
     encoded = [_field(column, field) for column, field in zip(columns, fields.fields, strict=True)]
     if not encoded:
         return pa.array([b""] * rows, pa.binary())
@@ -157,7 +157,7 @@ def _field(values: pa.Array, field: t.Field) -> pa.Array:
 
 
 def _optional(values: pa.Array, kind: t.Type) -> pa.Array:
-    """Encode a union with null: the number of the branch, then the value."""
+    """Return the encoded bytes of each value as an Avro union with null: the number of the branch, then the value."""
     if values.null_count == len(values):
         return pa.array([b"\x00"] * len(values), pa.binary())
     some = pc.binary_join_element_wise(pa.scalar(b"\x02", pa.binary()), _encode_values(values, kind), b"")
@@ -197,14 +197,14 @@ def _encode_values(values: pa.Array, kind: t.Type) -> pa.Array:
 
 
 def _encode_valid_structs(values: pa.StructArray, kind: t.Struct) -> pa.Array:
-    """Encode structs, skipping null ones, because their required members are null."""
+    """Return the encoded bytes of each struct; null for null structs, whose required members are null too."""
     encoded = _record(values.drop_null().flatten(), kind, len(values) - values.null_count)
     places = pc.cumulative_sum(pc.cast(values.is_valid(), pa.int64()))
     return encoded.take(pc.if_else(values.is_valid(), pc.subtract(places, 1), pa.scalar(None, pa.int64())))
 
 
 def _lists(values: pa.ListArray, item: t.Struct) -> pa.Array:
-    """Encode arrays: a block with a count and the items, if there are items, and then an empty block."""
+    """Return each list encoded as an Avro array: a block with a count and the items, if any, then an empty block."""
     items = values.flatten()
     columns = [items] if len(item.fields) == 1 else items.flatten()
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -215,7 +215,7 @@ def _lists(values: pa.ListArray, item: t.Struct) -> pa.Array:
 
 
 def _decimals(values: pa.Array, size: int) -> pa.Array:
-    """Encode unscaled values as big-endian two's complement of `size` bytes."""
+    """Return unscaled decimals encoded as big-endian two's complement of `size` bytes."""
     filled = pa.concat_arrays([pc.fill_null(values, 0)])
     raw = np.frombuffer(filled.buffers()[1], np.uint8)[filled.offset * 16 : (filled.offset + len(filled)) * 16]
     return _bits(np.ascontiguousarray(raw.reshape(-1, 16)[:, :size][:, ::-1]))
@@ -230,7 +230,7 @@ def _bits(values: np.ndarray[Any, Any]) -> pa.Array:
 
 
 def _numbers(values: np.ndarray[Any, Any]) -> pa.Array:
-    """Encode zigzag variable-length integers."""
+    """Return whole numbers encoded as zigzag varints."""
     wide = values.astype(np.int64)
     zigzag = ((wide << 1) ^ (wide >> 63)).view(np.uint64)
     lengths = np.ones(len(zigzag), np.int32)
@@ -249,7 +249,7 @@ def _numbers(values: np.ndarray[Any, Any]) -> pa.Array:
 
 
 def few_records(columns: list[pa.Array], fields: t.Struct, rows: int) -> bytes:
-    """Encode records value by value, and return them concatenated."""
+    """Encode records value by value, which is faster for few rows, and return their bytes concatenated."""
     return b"".join(_few(columns, fields, rows))
 
 
@@ -301,7 +301,7 @@ def _few_lists(values: pa.ListArray, item: t.Struct) -> list[bytes]:
 
 
 def _bytes(encoded: pa.Array) -> bytes:
-    """Return the bytes of all rows, concatenated."""
+    """Return the bytes of all rows of a binary array, concatenated."""
     return b"".join(_pieces(encoded))
 
 

@@ -85,9 +85,9 @@ def recorded_stats(files: pa.Table, field: t.Field, *, is_member: bool = False) 
 
 
 def _widen_bounds(bounds: pa.Array, *, upper: bool) -> pa.Array:
-    """Widen nanosecond bounds, because whole microseconds may be truncated from values up to 999 ns further out.
+    """Return nanosecond bounds, with those that are whole microseconds moved up to 999 ns outwards.
 
-    Writers truncate either downwards or towards 1970.
+    Such bounds may be truncated from values further out: writers truncate either downwards or towards 1970.
     """
     mask = bounds.is_null().to_numpy(zero_copy_only=False)
     numbers = pc.fill_null(bounds.cast(pa.int64()), 1).to_numpy(zero_copy_only=False)
@@ -100,7 +100,7 @@ def _widen_bounds(bounds: pa.Array, *, upper: bool) -> pa.Array:
 
 
 def _days(values: pa.Array, kind: t.Timestamp) -> pa.Array:
-    """Convert 4-byte bounds, which are days, to the unit of the type; null on overflow."""
+    """Convert 4-byte bounds, which are days since 1970, to numbers in the unit of the type; null on overflow."""
     days = _decode_numbers(values, ("<i4",)).cast(pa.int64())
     numbers = pc.fill_null(days, 0).to_numpy(zero_copy_only=False)
     fits = (np.abs(numbers) <= _MOST // kind.per_day) & pc.is_valid(days).to_numpy(zero_copy_only=False)
@@ -128,7 +128,10 @@ def value_of_key(stats: pa.StructArray, name: str, key: int) -> pa.Array | None:
 
 
 def _decode_lengths(values: pa.Array, decode: Callable[[np.ndarray, int], np.ndarray | None], dtype: str) -> pa.Array:
-    """Decode values grouped by length; `decode` takes a matrix of bytes, and returns None for an invalid length."""
+    """Decode binary values to numbers of `dtype`, all values of the same length at once.
+
+    `decode` takes a matrix of bytes and the length, and returns None for an invalid length, whose values become null.
+    """
     lengths = pc.fill_null(pc.binary_length(values), -1).to_numpy(zero_copy_only=False)
     result, known = np.zeros(len(values), dtype=dtype), np.zeros(len(values), dtype=bool)
     for length in np.unique(lengths[lengths > 0]).tolist():  # few distinct lengths, the widths of a type
@@ -153,7 +156,7 @@ def _decode_numbers(values: pa.Array, widths: tuple[str, ...]) -> pa.Array:
 
 
 def _decimals(values: pa.Array, kind: t.Decimal) -> pa.Array:
-    """Decode decimals from unscaled big-endian two's complement; null where the precision is exceeded."""
+    """Decode decimals from unscaled big-endian two's complement; null where the precision of `kind` is exceeded."""
     lengths = pc.fill_null(pc.binary_length(values), -1).to_numpy(zero_copy_only=False)
     wide = np.zeros((len(values), 16), dtype=np.uint8)
     for length in np.unique(lengths[(lengths > 0) & (lengths <= 16)]).tolist():

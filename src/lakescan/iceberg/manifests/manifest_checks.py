@@ -95,7 +95,10 @@ def check_once(paths: pa.Array, number: np.ndarray, manifests: Sequence[Manifest
 
 
 def _listed_counts(manifests: Sequence[ManifestFile], names: Sequence[str]) -> np.ndarray:
-    """Return the number of entries of each manifest by its list; negative where a count is missing."""
+    """Return the number of entries of each manifest by its list, summed over `names` (added, existing, deleted).
+
+    The number is negative where a count is missing.
+    """
     total = np.zeros(len(manifests), dtype=np.int64)
     for name in names:
         counts = [getattr(manifest, f"{name}_files_count") for manifest in manifests]
@@ -113,7 +116,10 @@ def check_status(status: pa.Array, number: pa.Array, manifests: Sequence[Manifes
 
 
 def known_ages(numbers: pa.ChunkedArray, path: str, *, needed: bool) -> pa.ChunkedArray:
-    """Return sequence numbers with missing ones as 0; raises `CorruptMetadata` for missing ones if `needed`."""
+    """Return sequence numbers with missing ones as 0.
+
+    With `needed`, raises `CorruptMetadata` for a missing one instead; `path` names the manifest in the message.
+    """
     if numbers.null_count and needed:
         raise CorruptMetadata(
             f"manifest {redact(path)}, or one that is read with it, has an entry of an existing file without a "
@@ -123,9 +129,9 @@ def known_ages(numbers: pa.ChunkedArray, path: str, *, needed: bool) -> pa.Chunk
 
 
 def check_files(columns: Mapping[str, pa.Array], number: pa.Array, manifests: Sequence[ManifestFile]) -> None:
-    """Check that files match their manifest's content and have the fields that it requires.
+    """Check that files match their manifest's content and have the fields that it requires; raises `CorruptMetadata`.
 
-    In `columns`, `content` has no nulls, and `file_format` is in lower case. Raises `CorruptMetadata`.
+    `columns` are those of `file_columns`, and `number` is the manifest of each file.
     """
     content, is_vector = columns["content"], pc.equal(columns["file_format"], "puffin")
     in_deletes = pa.array([m.content == DELETES for m in manifests]).take(number)
@@ -169,7 +175,7 @@ def _outside(values: pa.Array, most: int) -> pa.Array:
 
 
 def _and_not(mask: pa.Array, wanted: pa.Array) -> pa.Array:
-    """Return where the mask is true and `wanted` is false or null."""
+    """Return a mask that is true where `mask` is true and `wanted` is false or null."""
     return pc.and_(mask, pc.invert(pc.fill_null(wanted, False)))
 
 

@@ -127,13 +127,16 @@ def _files(written: pa.StructArray, status: pa.Array, manifest: ManifestFile, sp
 
 
 def _member(files: pa.StructArray, field: t.Field) -> pa.Array:
-    """Return a member that scans do not read; null if the manifest lacks it."""
+    """Return the member `field` of `data_file`, cast to its type; nulls if the manifest lacks it."""
     index = files.type.get_field_index(field.name)
     return pa.nulls(len(files), field.type.arrow()) if index < 0 else _cast_column(files.field(index), field)
 
 
 def _cast_column(values: pa.Array, field: t.Field) -> pa.Array:
-    """Cast a column to the Arrow type of its field, whose lists and maps have non-null elements."""
+    """Cast a column to the Arrow type of its field; structs are returned unchanged.
+
+    Unlike `Array.cast`, it also converts lists of key-value pairs to maps, and makes elements non-null.
+    """
     if isinstance(field.type, t.Struct):
         return values
     kind = field.type.arrow()

@@ -122,7 +122,7 @@ def _read(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Tab
 
 
 def _key(snapshot: IcebergSnapshot, path: str, storage: Storage) -> FileKey | None:
-    """Return the key of a snapshot's manifest list; None for a plain list.
+    """Return the key of a snapshot's manifest list at `path`; None for a plain list.
 
     Without a key manager, the file is checked, because it may be plain although the snapshot has a key id.
     """
@@ -132,9 +132,10 @@ def _key(snapshot: IcebergSnapshot, path: str, storage: Storage) -> FileKey | No
 
 
 def own_manifests(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Table]:
-    """Return the manifests that each snapshot added itself, or may have added if a version 1 list lacks that record.
+    """Return, for each snapshot, the manifests that it added itself (`MANIFESTS`).
 
-    Lists are read in batches to bound memory, because each of the last of N snapshots lists about N manifests.
+    A version 1 list may not record who added a manifest, which is then included. Lists are read in batches to bound
+    memory, because each of the last of N snapshots lists about N manifests.
     """
     own: list[pa.Table] = []
     for start in range(0, len(snapshots), _LISTS):
@@ -160,7 +161,10 @@ def _spec_of(manifest: str, storage: Storage) -> int:
 
 
 def _fill_columns(table: pa.Table) -> pa.Table:
-    """Return the table with all columns; those that old versions lack are null, or 0 as version 1 implies."""
+    """Return the table with the columns of `MANIFESTS`.
+
+    Columns that old versions lack are null, except content, sequence number and spec id, which are 0.
+    """
     columns = {}
     for field in MANIFESTS:
         if field.name in table.column_names:
@@ -261,9 +265,9 @@ def _check_complete(
     metadata: TableMetadata,
     storage: Storage,
 ) -> None:
-    """Raise `CorruptMetadata` if the manifests have fewer live files than `expected`, and that total can be trusted.
+    """Raise `CorruptMetadata` if the manifests of a content have fewer live files than the summary's total, `expected`.
 
-    The total in the summary is trusted if it is the parent's total plus the snapshot's own changes.
+    The total is trusted only if it is the parent's total plus the snapshot's own changes. Otherwise nothing is checked.
     """
     total, added, removed = _COUNTED[content]
     before = _files_before(snapshot, metadata, storage, content)
@@ -281,7 +285,10 @@ def _check_complete(
 
 
 def _files_before(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storage, content: int) -> int | None:
-    """Return the number of live files in the parent, if its list and summary agree on it; 0 for a first snapshot."""
+    """Return the number of live files of a content in the parent; 0 for a first snapshot.
+
+    Returns None if the parent has expired, or if its manifest list and its summary do not agree on the number.
+    """
     if snapshot.parent_id is None:
         return 0
     parent = metadata.snapshots.get(snapshot.parent_id)
@@ -303,7 +310,10 @@ def _live_files(manifests: pa.Table, content: int) -> int | None:
 
 
 def _live_entries(manifests: pa.Table, content: int, storage: Storage) -> int:
-    """Count the live entries in the manifests themselves, which exceed the list's counts after manual edits."""
+    """Return the number of live entries in the manifests of a content, read from the manifests themselves.
+
+    They can be more than the list counts, after manual edits.
+    """
     listed = manifest_files(_filter_content(manifests, content))
     files = (file for manifest in listed for file in open_manifests([manifest], storage))
     live = (pc.not_equal(read_avro([file], {0: "status"})["status"], DELETED) for file in files)

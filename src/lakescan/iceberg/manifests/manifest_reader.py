@@ -112,7 +112,10 @@ def open_manifests(manifests: Sequence[ManifestFile], storage: Storage) -> list[
 
 
 def checked_rows(rows: pa.Table, manifests: Sequence[ManifestFile]) -> pa.Table:
-    """Return the entries of manifests after checks of status, counts and duplicates; see `manifest_checks`."""
+    """Return the decoded rows of manifests after checks of status, counts and duplicates; see `manifest_checks`.
+
+    Raises `CorruptMetadata`, also for records that are not manifest entries.
+    """
     if "data_file" not in rows.column_names or "status" not in rows.column_names:
         raise fault(manifests[0], "it is not a manifest: its records have no status or data_file")
     rows = rows.combine_chunks()
@@ -134,7 +137,10 @@ def checked_rows(rows: pa.Table, manifests: Sequence[ManifestFile]) -> pa.Table:
 
 
 def file_columns(files: pa.StructArray, rows: int) -> dict[str, pa.Array]:
-    """Return the normalized columns of data files: missing content as 0, file formats in lower case."""
+    """Return the columns of data files by name, normalized: missing content as 0, file formats in lower case.
+
+    Members that the manifests lack are null. `rows` is the number of files.
+    """
     columns = {field.name: _member(files, field.name, field.type, rows) for field in _DATA_FILE}
     columns["content"] = pc.fill_null(columns["content"], 0)
     columns["file_format"] = pc.utf8_lower(columns["file_format"])
@@ -164,7 +170,7 @@ def _entries(
 
 
 def _possible_sizes(sizes: pa.Array) -> pa.Array:
-    """Return file sizes, with impossible ones as null. Sizes may be stale, because they only weigh tasks."""
+    """Return file sizes, with negative and too large ones as null, because sizes are only used to balance tasks."""
     possible = pc.and_(pc.greater_equal(sizes, 0), pc.less_equal(sizes, limits.FILE_SIZE))
     return pc.if_else(possible, sizes, pa.scalar(None, sizes.type))
 
@@ -177,7 +183,10 @@ def _sequence_numbers(rows: pa.Table, manifests: Sequence[ManifestFile], number:
 
 
 def _changed_by(rows: pa.Table, manifests: Sequence[ManifestFile], number: pa.Array) -> pa.Array:
-    """Return the snapshot that added or removed each file, else the manifest's; null for existing files."""
+    """Return the snapshot that added or removed each file, by its entry, else by its manifest; null for existing files.
+
+    `number` is the manifest of each row.
+    """
     own = only_chunk(rows["snapshot_id"]) if "snapshot_id" in rows.column_names else pa.nulls(len(rows))
     inherited = pa.array([m.added_snapshot_id for m in manifests], pa.int64()).take(number)
     snapshots = pc.coalesce(own.cast(pa.int64()), inherited)
@@ -232,7 +241,10 @@ def inherited_sequence_numbers(own: pa.Array, status: pa.Array, inherited: pa.Ar
 
 
 def partition_values(files: pa.StructArray, spec: PartitionSpec, rows: int) -> pa.StructArray:
-    """Return partition values as a struct in spec order, resolved by field id, else by name, else by position."""
+    """Return partition values as a struct in spec order, whose members are named by field id.
+
+    Members are found by field id, else by name, else by position; one that the manifest lacks is null.
+    """
     partition = files.field("partition") if files.type.get_field_index("partition") >= 0 else None
     written = [] if partition is None else list(partition.type)
     members = []
@@ -259,7 +271,10 @@ def _place(written: list[pa.Field], field_id: int, name: str, position: int) -> 
 
 
 def as_partition_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast partition values to the Arrow type of their field."""
+    """Cast partition values to the Arrow type of their field.
+
+    If that is null, because the field's type is unknown, values are cast to text, and binary ones stay.
+    """
     if pa.types.is_null(kind):  # no schema has the source column any more, but its values still distinguish files
         return values if pa.types.is_binary(values.type) else values.cast(pa.string())
     if values.type == kind:
@@ -276,7 +291,10 @@ def as_partition_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _stats(files: pa.StructArray, rows: int) -> pa.StructArray:
-    """Return the statistics as lists of (key, value), in the same form for all writers and both decoders."""
+    """Return the statistics as a struct of lists of (key, value), in the same form for all writers and both decoders.
+
+    Statistics that the manifests lack are null.
+    """
     members = []
     for name in STATS.values():
         kind = pa.binary() if name.endswith("bounds") else pa.int64()
@@ -332,7 +350,10 @@ def read_batch(
 
 
 def _read(batch: Sequence[ManifestFile], spec: PartitionSpec, storage: Storage, with_stats: bool) -> pa.Table:
-    """Return the live entries of manifests, reusing a cached batch of an earlier snapshot for the last manifests."""
+    """Return the live entries of manifests; if the last ones are cached together, only the others are read.
+
+    An earlier snapshot lists fewer manifests, which are the last of a newer list.
+    """
     ending = batch_key(batch[-1:], spec, storage, with_stats)
     new = len(batch) - (_NEWEST.find(ending) or 0)
     known = METADATA.find(batch_key(batch[new:], spec, storage, with_stats)) if 0 < new < len(batch) else None
@@ -350,7 +371,11 @@ def batch_key(batch: Sequence[ManifestFile], spec: PartitionSpec, storage: Stora
 
 
 def batches_of(manifests: pa.Table) -> list[list[ManifestFile]]:
-    """Group the rows of a manifest list into batches to decode together: one spec and up to a few megabytes each."""
+    """Group the manifests of a list, in order, into batches to decode together.
+
+    A batch has one partition spec, and a limited size and number of manifests. Batches are filled from the last
+    manifest backwards, so that they stay the same, and cached, when new manifests come first.
+    """
     batches: list[list[ManifestFile]] = []
     for _, same in groupby(reversed(manifest_files(manifests)), key=lambda m: m.partition_spec_id):
         batch: list[ManifestFile] = []

@@ -150,7 +150,7 @@ def _list(field_id: int, name: str, element_id: int, value: t.Type, doc: str) ->
 
 
 def _conform_entries(entries: pa.Table, fields: t.Struct) -> pa.Table:
-    """Return the entries with exactly these fields, in order; missing optional fields are null."""
+    """Return the entries with exactly these fields, in order; missing optional fields are null, others are dropped."""
     columns = [
         _file(entries["data_file"].combine_chunks(), each.type)
         if isinstance(each.type, t.Struct)
@@ -187,7 +187,7 @@ _ENOUGH = Context(prec=80)  # enough digits, because the default context rounds 
 
 
 def summaries(partitions: pa.StructArray, kind: t.Struct) -> list[dict[str, object]]:
-    """Return one summary per partition field: whether nulls and NaNs occur, and the bounds of all other values."""
+    """Return one summary per partition field: `contains_null`, `contains_nan`, and serialized bounds of the rest."""
     return [_summary(column, field.type) for column, field in zip(partitions.flatten(), kind.fields, strict=True)]
 
 

@@ -43,7 +43,10 @@ class TransactionRecord:
 
     @property
     def name(self) -> str:
-        """The name of the table property: a hash, because application and branch names may be long or have any text."""
+        """The name of the table property: a prefix and a hash of application and branch (or tag).
+
+        It is a hash because these names may be long or have any text. A moved record has another name.
+        """
         text = json.dumps([self.application, self.ref, *(["moved"] if self.is_moved else [])])
         return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -152,7 +155,7 @@ def move_records(
 
 
 def _versions(line: Collection[IcebergSnapshot], records: Collection[TransactionRecord]) -> dict[str, int]:
-    """Return the last version of each application in a line of snapshots, from their summaries and from records."""
+    """Return the last version of each application in a line of snapshots, from their summaries and their records."""
     ids = {each.id for each in line}
     versions = [(each.application, each.version) for each in records if each.snapshot_id in ids]
     for each in line:

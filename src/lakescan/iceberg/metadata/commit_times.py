@@ -16,7 +16,7 @@ _TOLERANCE_MS = 60_000  # the difference of clocks that Java accepts
 
 
 def latest_time(metadata: Any) -> int:
-    """Return the latest time in a table's metadata, in milliseconds since 1970."""
+    """Return the latest time in a table's metadata: last update, logs and snapshots, in milliseconds since 1970."""
     logs = (metadata.snapshot_log, metadata.metadata_log, metadata.snapshots)
     return max([int(metadata.last_updated_ms or 0), *(int(each.timestamp_ms) for log in logs for each in log)])
 

@@ -62,7 +62,7 @@ def add_keys(metadata: Any, updates: Sequence[AddEncryptionKeys]) -> Any:
 
 
 def split_key_updates(updates: Sequence[Any]) -> tuple[tuple[Any, ...], list[AddEncryptionKeys]]:
-    """Split updates into pyiceberg's own and those that add encryption keys."""
+    """Split updates into pyiceberg's own and the `AddEncryptionKeys` among them."""
     plain = tuple(each for each in updates if not isinstance(each, AddEncryptionKeys))
     return plain, [each for each in updates if isinstance(each, AddEncryptionKeys)]
 

@@ -60,7 +60,11 @@ class Node:
         return self.value.get(name) is not None
 
     def integer(self, name: str, default: T | _Required = REQUIRED, *, least: int = 0, most: int = LONG_MAX) -> int | T:
-        """Return the member `name` as a whole number from `least` to `most`."""
+        """Return the member `name` as a whole number, or `default` for a missing one.
+
+        Raises `CorruptMetadata` for another type, a number outside of `least` to `most`, and a missing one without
+        default.
+        """
         if (value := self._get(name, default)) is default:
             return value  # type: ignore[return-value]
         if not isinstance(value, int) or isinstance(value, bool):
@@ -70,7 +74,10 @@ class Node:
         return value
 
     def text(self, name: str, default: T | _Required = REQUIRED) -> str | T:
-        """Return the member `name` as a string."""
+        """Return the member `name` as a string, or `default` for a missing one.
+
+        Raises `CorruptMetadata` for another type, and for a missing one without default.
+        """
         if (value := self._get(name, default)) is default:
             return value  # type: ignore[return-value]
         if not _is_text(value):
@@ -78,7 +85,10 @@ class Node:
         return value
 
     def flag(self, name: str, default: T | _Required = REQUIRED) -> bool | T:
-        """Return the member `name` as a boolean."""
+        """Return the member `name` as a boolean, or `default` for a missing one.
+
+        Raises `CorruptMetadata` for another type, and for a missing one without default.
+        """
         if (value := self._get(name, default)) is default:
             return value  # type: ignore[return-value]
         if not isinstance(value, bool):
@@ -86,11 +96,14 @@ class Node:
         return value
 
     def child(self, name: str) -> Node:
-        """Return the node of the member `name`, an object."""
+        """Return the node of the member `name`; raises `CorruptMetadata` if it is missing or not an object."""
         return Node.wrap(self._get(name, REQUIRED), self.source, self._at(name))
 
     def items(self, name: str, default: T | _Required = REQUIRED) -> list[Any] | T:
-        """Return the member `name` as a list with elements of any type."""
+        """Return the member `name` as a list with elements of any type, or `default` for a missing one.
+
+        Raises `CorruptMetadata` for another type, and for a missing one without default.
+        """
         if (value := self._get(name, default)) is default:
             return value  # type: ignore[return-value]
         if not isinstance(value, list):
@@ -98,7 +111,10 @@ class Node:
         return value
 
     def children(self, name: str, default: list[Any] | _Required = REQUIRED) -> Iterator[Node]:
-        """Yield the nodes of the member `name`, a list of objects."""
+        """Yield the nodes of the member `name`, a list of objects, or of `default` for a missing one.
+
+        Raises `CorruptMetadata` for other types, and for a missing one without default.
+        """
         for number, each in enumerate(self.items(name, default)):
             yield Node.wrap(each, self.source, f"{self._at(name)}[{number}]")
 
@@ -107,14 +123,18 @@ class Node:
         return Node.wrap(self.items(name)[number], self.source, f"{self._at(name)}[{number}]")
 
     def members(self, name: str) -> dict[str, Any]:
-        """Return the members of the member `name`, an object; empty if it is missing."""
+        """Return the members of the member `name` as dict; empty if it is missing.
+
+        Raises `CorruptMetadata` if it is not an object.
+        """
         value = self._get(name, None)
         return {} if value is None else dict(Node.wrap(value, self.source, self._at(name)).value)
 
     def texts(self, name: str) -> dict[str, str]:
-        """Return the member `name`, an object, with string values; empty if it is missing.
+        """Return the object that is the member `name` as a dict of strings; empty if it is missing.
 
-        Values that are not strings are returned as JSON text.
+        Values that are not strings are returned as JSON text. Raises `CorruptMetadata` for text that UTF-8 cannot
+        encode.
         """
         texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in self.members(name).items()}
         if wrong := [each for pair in texts.items() for each in pair if not _is_text(each)]:
@@ -122,7 +142,7 @@ class Node:
         return texts
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """Return the member `name` as whole numbers; empty if it is missing."""
+        """Return the list that is the member `name` as whole numbers; empty if it is missing."""
         numbers = self.items(name, [])
         if wrong := [each for each in numbers if not isinstance(each, int) or isinstance(each, bool)]:
             raise self._unlike(name, wrong[0], "a whole number")
@@ -191,7 +211,10 @@ def _no_number(text: str) -> NoReturn:
 
 
 def decompress(data: bytes, source: str) -> bytes:
-    """Decompress a file by its first bytes (gzip, zstd or plain), whatever its name."""
+    """Decompress a file by its first bytes (gzip, zstd or plain), whatever its name; `source` names it in errors.
+
+    Raises `CorruptMetadata` for a damaged file, `LimitExceeded` past `limits.METADATA` bytes.
+    """
     try:
         if data.startswith(_GZIP):
             return _gunzip(data, source)
@@ -203,7 +226,10 @@ def decompress(data: bytes, source: str) -> bytes:
 
 
 def _gunzip(data: bytes, source: str) -> bytes:
-    """Decompress all members of a gzip file; trailing zero bytes are padding."""
+    """Decompress all members of a gzip file; trailing zero bytes are padding.
+
+    Raises `EOFError` for a truncated file or too many members, `LimitExceeded` past `limits.METADATA` bytes.
+    """
     text, left = b"", limits.METADATA
     for _ in range(_MEMBERS):
         if not data.strip(b"\x00"):

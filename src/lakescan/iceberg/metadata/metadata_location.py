@@ -42,7 +42,10 @@ def is_metadata_file(location: str) -> bool:
 
 
 def is_draft_name(name: str) -> bool:
-    """Return whether a file name is that of an uncommitted metadata file without a catalog: `<uuid>.metadata.json`."""
+    """Return whether a file name is that of a draft: `<uuid>.metadata.json`.
+
+    Without a catalog, writers create metadata as a draft, and commit it by renaming the draft.
+    """
     return _DRAFT.fullmatch(name) is not None
 
 
@@ -71,10 +74,11 @@ def _is_wanted(name: str) -> bool:
 
 
 def _read_hint(path: str, candidates: dict[str, int], storage: Storage) -> str | None:
-    """Return the name of the metadata file that `version-hint.text` leads to, or None.
+    """Return the name of the metadata file that `version-hint.text` leads to; None without a hint or such a file.
 
-    A hint is a version number, or a file name without extension. A Hadoop-style commit writes the metadata first and
-    then the hint, so later versions that follow the number without a gap count too.
+    `candidates` are the names of the metadata files in the folder. A hint is a version number, or a file name without
+    extension. A Hadoop-style commit writes the metadata first and then the hint, so later versions that follow the
+    number without a gap count too.
     """
     try:
         text = storage.read(path).decode(errors="replace").strip()

@@ -25,7 +25,11 @@ _Path = tuple[str, ...]
 
 
 def field_matching(metadata: TableMetadata) -> FieldMatching:
-    """Return how to match columns: by field id, and in files without ids by the name mapping, else by position."""
+    """Return how to match columns: by field id, and in files without ids by the name mapping, else by position.
+
+    If the name mapping contradicts the schema, the ids come from the only schema by name, or files without ids are
+    refused when they are read. Raises `CorruptMetadata` for an invalid name mapping.
+    """
     text = metadata.table_properties.name_mapping
     settled = stable_name_ids(metadata.schemas, metadata.last_column_id)
     if text is None:
@@ -68,7 +72,7 @@ def _parse_fields(parent: Node, path: _Path) -> Iterator[tuple[_Path, int]]:
 
 
 def _contradicts(ids: Mapping[_Path, int], fields: list[t.Field]) -> bool:
-    """Return whether a nested name has an id that the schema has under another parent."""
+    """Return whether the name mapping `ids` has a field inside another parent than the schemas' `fields` do."""
     parents: dict[int, int | None] = {field.id: None for field in fields}
     for field in t.walk(tuple(fields)):
         parents |= {child.id: field.id for child in t.children(field.type)}
@@ -77,7 +81,7 @@ def _contradicts(ids: Mapping[_Path, int], fields: list[t.Field]) -> bool:
 
 
 def field_paths(fields: Iterable[t.Field], path: _Path = ()) -> Iterator[tuple[_Path, int]]:
-    """Yield the name path of each field, from the root, with the field's id."""
+    """Yield the name path of each field, at any depth, with the field's id; `path` is that of the fields' parent."""
     for field in fields:
         own = (*path, field.name)
         yield own, field.id

@@ -38,7 +38,7 @@ class Transform:
 
     @staticmethod
     def parse(text: str) -> Transform:
-        """Parse a transform as written in a partition spec."""
+        """Parse a transform as written in a partition spec, such as `bucket[16]`; any other text becomes its name."""
         match = _PARAMETER.fullmatch(text)
         return Transform(text) if match is None else Transform(match[1], int(match[2]))
 
@@ -54,7 +54,7 @@ class Transform:
         return self.name if self.parameter is None else f"{self.name}[{self.parameter}]"
 
     def result_type(self, source: t.Type) -> t.Type:
-        """Return the type of the partition values for a source column type."""
+        """Return the type of the partition values for a source column type; string for an unknown transform."""
         match self.name:
             case "identity" | "truncate" | "void":
                 return source
@@ -65,7 +65,10 @@ class Transform:
         return t.STRING
 
     def takes(self, source: t.Type) -> bool:
-        """Return whether the transform is defined for a source type (specification, "Partition Transforms")."""
+        """Return whether the transform is defined for a source type; False for an unknown transform.
+
+        See the specification, "Partition Transforms".
+        """
         is_time = source == t.DATE or isinstance(source, t.Timestamp)
         match self.name:
             case "identity" | "void":
@@ -82,13 +85,16 @@ class Transform:
         return False
 
     def keeps_nulls(self) -> bool:
-        """Return whether a partition value is null if and only if the source value is null."""
+        """Return whether a partition value is null exactly if the source value is; False for void and unknown."""
         return self.name in ("identity", "truncate", "bucket", "day", "year", "month", "hour")
 
     def source_bounds(
         self, lower: pa.Array, upper: pa.Array, source: t.Type
     ) -> tuple[pa.Array | None, pa.Array | None]:
-        """Return bounds of the source column for partition values from `lower` to `upper`; None where unknown."""
+        """Return bounds of the source column, as Arrow arrays, for partition values from `lower` to `upper`.
+
+        They are (None, None) for a transform that does not keep the order, such as bucket.
+        """
         if self.name == "identity":
             return lower, upper
         if self.name == "truncate" and self.parameter is not None:
@@ -110,7 +116,7 @@ class PartitionField:
 
 
 class PartitionSpecs(dict[int, "PartitionSpec"]):
-    """The partition specs of a table by id; raises `CorruptMetadata` for an unknown id."""
+    """The partition specs of a table by id; indexing with an unknown id raises `CorruptMetadata`."""
 
     def __missing__(self, spec_id: int) -> PartitionSpec:
         raise CorruptMetadata(
@@ -132,7 +138,10 @@ class PartitionSpec:
         return all(f.transform.name == "void" for f in self.fields)
 
     def describe(self, schema: Schema) -> str:
-        """Return the spec as text, such as `day(ts), country`, quoting names as column references require."""
+        """Return the spec as text, such as `day(ts), country`, or `unpartitioned`.
+
+        Names are quoted as column references require.
+        """
         parts = [
             describe_transform(f.transform, schema.reference_of.get(f.source_id, f"#{f.source_id}"))
             for f in self.fields
@@ -232,9 +241,9 @@ def _truncated_integers(lower: pa.Array, upper: pa.Array, width: int, source: t.
 
 
 def _period_start(ordinal: pa.Array, unit: str, source: t.Type) -> pa.Array:
-    """Return the first instant of a period, or one period earlier for periods up to 1970.
+    """Return the first instant of each period, or one period earlier for periods up to 1970, as Arrow array.
 
-    Old writers rounded times before 1970 up.
+    Old writers rounded times before 1970 up. Days of dates are exact. `ordinal` counts periods of `unit` since 1970.
     """
     exact = unit == "day" and source == t.DATE
     numbers = _ordinals(ordinal)
@@ -251,7 +260,10 @@ def _ordinals(ordinal: pa.Array) -> np.ndarray:
 
 
 def _instants(numbers: np.ndarray, like: pa.Array, unit: str, source: t.Type, shift: int) -> pa.Array:
-    """Return the first instants of periods plus `shift`, clamped to the range of the source type."""
+    """Return the first instants of periods plus `shift`, clamped to the range of the source type.
+
+    `numbers` count periods of `unit` since 1970. The result is null where `like` is null.
+    """
     per_day = source.per_day if isinstance(source, t.Timestamp) else 1
     counted, length = ("h", per_day // 24) if unit == "hour" else ("D", per_day)
     counts = numbers.astype(f"datetime64[{_UNITS[unit]}]").astype(f"datetime64[{counted}]").astype(np.int64)
@@ -264,7 +276,7 @@ def _instants(numbers: np.ndarray, like: pa.Array, unit: str, source: t.Type, sh
 
 
 def add_partition_key(files: pa.Table) -> pa.Table:
-    """Add the column `partition_key`: the `partition` struct as unambiguous text."""
+    """Add the column `partition_key`: the `partition` struct as unambiguous text, which does not include the spec."""
     column = files["partition"]
     array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     members = [_prefix_length(_plain(array.field(i)).cast(pa.string())) for i in range(array.type.num_fields)]
@@ -273,7 +285,10 @@ def add_partition_key(files: pa.Table) -> pa.Table:
 
 
 def partition_numbers(files: pa.Table) -> np.ndarray:
-    """Number the files by partition and spec, from 0 in order of first appearance."""
+    """Return a number for each file's partition, from 0 in order of first appearance.
+
+    Partitions of different specs have different numbers, even with equal values.
+    """
     keyed = add_partition_key(files)
     return dictionary_codes(
         pc.binary_join_element_wise(keyed["spec_id"].cast(pa.string()), keyed["partition_key"], "/")

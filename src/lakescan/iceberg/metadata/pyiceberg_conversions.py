@@ -57,7 +57,7 @@ def pyiceberg_sort_order(order_id: int, fields: Iterable[SortField]) -> TheirOrd
 
 
 def pyiceberg_transform(transform: Transform) -> Any:
-    """Convert a transform."""
+    """Convert a transform to pyiceberg's."""
     from pyiceberg.transforms import parse_transform
 
     return parse_transform(str(transform))

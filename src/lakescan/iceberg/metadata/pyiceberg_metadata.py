@@ -77,10 +77,9 @@ def metadata_text(metadata: Any) -> str:
 
 
 def extend_catalog(catalog: Catalog) -> Catalog:
-    """Let a catalog commit any format version, compressed as the table's properties ask; return the catalog.
+    """Let pyiceberg's `catalog` commit any format version, compressed as the table's properties ask; return it.
 
-    Catalogs whose server writes the metadata are returned unchanged. Other connections to a catalog commit as pyiceberg
-    does.
+    A catalog whose server writes the metadata is returned without that. Other catalog objects commit as pyiceberg does.
     """
     from pyiceberg.catalog import MetastoreCatalog
 
@@ -171,7 +170,11 @@ def _write_version_3() -> None:
 
 
 def _update_all_versions() -> None:
-    """Patch metadata updates to upgrade to version 3, keep the members only version 1 has, and order commit times."""
+    """Patch pyiceberg's updates of metadata inside `metadata_writes`.
+
+    They can then upgrade to version 3, add encryption keys, write the members that only version 1 has, and order commit
+    times.
+    """
     import pyiceberg.catalog
     from pyiceberg.table.update import SetLocationUpdate, UpgradeFormatVersionUpdate
 

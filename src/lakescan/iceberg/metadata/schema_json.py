@@ -43,7 +43,7 @@ _GEO = re.compile(r"(geometry|geography)(?:\(\s*([^,)]+?)\s*(?:,\s*(\w+)\s*)?\))
 
 
 def parse_schema(node: Mapping[str, Any], where: str) -> Schema:
-    """Parse a schema object; raises `CorruptMetadata` that names its source, `where`."""
+    """Parse a schema's JSON object; raises `CorruptMetadata` with `where`, the name of the file, in the message."""
     return parse_schema_node(Node.wrap(node, where, "schema"))
 
 
@@ -83,7 +83,10 @@ def _field(node: Node, depth: int) -> t.Field:
 
 
 def _type_of(node: Node, name: str, depth: int) -> t.Type:
-    """Parse the type in the member `name`: a type name or a nested object."""
+    """Parse the type in the member `name`: a type name or a nested object; `depth` is the number of types around it.
+
+    Raises `CorruptMetadata`, and `LimitExceeded` for types that are nested too deep.
+    """
     if depth > _DEPTH:
         raise LimitExceeded(f"{node.source}: {node.place[:80]}... exceeds the nesting limit of {_DEPTH} levels")
     if isinstance(node.value.get(name), str):
@@ -118,7 +121,10 @@ def _primitive_type(node: Node, name: str) -> t.Type:
 
 
 def _default(node: Node, name: str, kind: t.Type) -> Any:
-    """Return the default in the member `name`; raises `CorruptMetadata` if it is not a value of the field's type."""
+    """Return the default in the member `name`, or None without one.
+
+    Raises `CorruptMetadata` if it is not a value of the field's type.
+    """
     value = node.value.get(name)
     if value is None:
         return None
@@ -143,7 +149,7 @@ def _parse_type_name(name: str, node: Node) -> t.Type:
 
 
 def _value(value: Any, kind: t.Type) -> Any:
-    """Decode a default value from its JSON single-value form."""
+    """Decode a default value from its JSON single-value form; raises various Python errors for an invalid value."""
     match kind:
         case t.Struct():
             return {f.name: value.get(str(f.id)) for f in kind.fields}

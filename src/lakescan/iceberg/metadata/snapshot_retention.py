@@ -23,7 +23,7 @@ class Expiration:
     refs: frozenset[str]
 
     def add_snapshots(self, ids: Collection[int], metadata: TableMetadata) -> Expiration:
-        """Return this expiration plus the given snapshots.
+        """Return this expiration plus the snapshots with these ids.
 
         Raises `NoSuchSnapshot` for an unknown snapshot, `InvalidOption` for one that a remaining branch or tag names.
         """
@@ -108,7 +108,7 @@ def snapshot_ref(reference: SnapshotReference) -> SnapshotRef:
 
 
 def retention_by_name(retention: RefRetention) -> dict[str, int]:
-    """Return the retention settings that are set, by their JSON names, in milliseconds."""
+    """Return the retention settings that are set, by their JSON names; ages are in milliseconds, and at least 1."""
     ages = {MAX_REF_AGE: retention.max_ref_age, MAX_SNAPSHOT_AGE: retention.max_snapshot_age}
     kept = {key: max(age // _MILLISECOND, 1) for key, age in ages.items() if age is not None}
     least = retention.min_snapshots_to_keep

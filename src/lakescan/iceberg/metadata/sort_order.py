@@ -27,7 +27,7 @@ class SortOrder:
     fields: tuple[SortField, ...]
 
     def describe(self, schema: Schema) -> str:
-        """Return the order as text, such as `day(ts) desc nulls last, id asc nulls first`."""
+        """Return the order as text, such as `day(ts) desc nulls last, id asc nulls first`, or `unsorted`."""
         parts = [
             f"{describe_transform(f.transform, schema.reference_of.get(f.source_id, f'#{f.source_id}'))} {f.direction} "
             f"{f.null_order.replace('-', ' ')}"
@@ -40,7 +40,10 @@ UNSORTED = SortOrder(0, ())
 
 
 def parse_sort_order(node: Node) -> SortOrder:
-    """Parse a sort order; raises `CorruptMetadata` if it is invalid."""
+    """Parse a sort order; raises `CorruptMetadata` for a missing member or one of another type.
+
+    The texts of direction and null order are not checked.
+    """
     fields = tuple(
         SortField(source_id(each), Transform.read(each), each.text("direction"), each.text("null-order"))
         for each in node.children("fields")

@@ -19,7 +19,10 @@ MAIN = "main"  # the branch whose newest snapshot is the current one
 
 @dataclass(frozen=True)
 class IcebergSnapshot:
-    """A snapshot, with its manifest list or, in version 1, possibly a list of manifests."""
+    """A snapshot, with its manifest list or, in version 1, possibly a list of manifests.
+
+    `key_id` is the id of the key that encrypts the manifest list, and `list_key` is that key; None if it is missing.
+    """
 
     id: int
     parent_id: int | None
@@ -116,7 +119,7 @@ class TableMetadata:
 
     @property
     def metadata_folder(self) -> str:
-        """The folder of new manifests and statistics files."""
+        """The folder of new manifests and statistics files: `write.metadata.path`, else `<location>/metadata`."""
         return (self.properties.get("write.metadata.path") or f"{self.location}/metadata").rstrip("/")
 
     @property

@@ -130,7 +130,7 @@ class _Parser:
         return PartitionSpecs(specs), default
 
     def _sort_order(self) -> SortOrder:
-        """Return the default sort order; version 1 may omit it."""
+        """Return the default sort order; unsorted if version 1 omits it. Raises `CorruptMetadata` for an unknown id."""
         if not self.version.lists_all and not self.node.has("sort-orders"):
             return UNSORTED
         orders = self._index_ids(map(parse_sort_order, self.node.children("sort-orders")), "sort orders")
@@ -160,7 +160,11 @@ class _Parser:
         )
 
     def _current(self, snapshots: Mapping[int, IcebergSnapshot]) -> int | None:
-        """Return the current snapshot id; raises `CorruptMetadata` if the branch main or the snapshot log disagrees."""
+        """Return the current snapshot id, or None for a table without one.
+
+        Raises `CorruptMetadata` for an unknown snapshot, and for None if a branch main exists, or the last snapshot in
+        the snapshot log does.
+        """
         listed = self.node.integer("current-snapshot-id", None, least=_LEAST)
         current = None if listed == _NONE else listed
         main = self.node.members("refs").get(MAIN)
@@ -173,7 +177,10 @@ class _Parser:
         return current
 
     def _last_logged(self) -> int | None:
-        """Return the last snapshot id in the log, which writers clear when a table loses its current snapshot."""
+        """Return the last snapshot id in the snapshot log, or None.
+
+        Writers clear the log when a table loses its current snapshot.
+        """
         log = self._snapshot_log({})
         return log[-1][1] if log else None
 
@@ -211,7 +218,10 @@ class _Parser:
         return self._log("snapshot-log", _snapshot_logged, faults)
 
     def _log(self, name: str, parse: Any, faults: dict[str, CorruptMetadata]) -> tuple[Any, ...]:
-        """Parse a log or a list of statistics files; if it is damaged, return () and add the error to `faults`."""
+        """Parse each element of a log or of a list of statistics files with `parse`.
+
+        If it is damaged, return () and add the error to `faults` under its `name`.
+        """
         try:
             return tuple(map(parse, self.node.children(name, [])))
         except CorruptMetadata as error:

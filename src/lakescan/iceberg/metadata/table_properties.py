@@ -273,7 +273,7 @@ class IcebergProperties(ReadProperties):
 
     @property
     def folders(self) -> list[str]:
-        """The folders in properties that new files are, or once were, written to."""
+        """The values of the properties for folders of new data and metadata files, including obsolete properties."""
         named = (self.data_path, self.metadata_path, self.object_path, self.folder_path)
         return [each for each in named if each is not None]
 

@@ -17,7 +17,10 @@ def can_promote(old: t.Type, new: t.Type) -> bool:
 
 
 def find_unreadable_column(written: Schema, read: Schema) -> str | None:
-    """Describe the first column whose written type cannot be promoted to its type in the read schema, if any."""
+    """Return a description of the first column whose written type cannot be promoted to its type in `read`, or None.
+
+    Columns are matched by field id. Those that `read` lacks do not count.
+    """
     types = {each.id: each.type for each in t.walk(read.fields)}
     nested = t.Struct | t.ListOf | t.MapOf
     for each in t.walk(written.fields):

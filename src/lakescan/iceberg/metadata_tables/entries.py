@@ -132,7 +132,10 @@ def _clear_keys(entries: pa.Table) -> pa.Table:
 
 
 def _partitions(values: pa.StructArray, metadata: TableMetadata, spec_id: int) -> pa.StructArray:
-    """Convert partition values of one spec to the struct type of all specs (`TableMetadata.partition_type`)."""
+    """Convert partition values of one spec to the struct type of all specs (`TableMetadata.partition_type`).
+
+    Fields that the spec lacks are null.
+    """
     places = {field.id: place for place, field in enumerate(metadata.specs[spec_id].fields)}
     members = {
         f.name: as_partition_type(values.field(places[f.id]), f.type.arrow())
@@ -154,7 +157,7 @@ _BOUNDS = {"lower_bound": "lower_bounds", "upper_bound": "upper_bounds"}
 
 
 def _leaves(schema: Schema) -> list[tuple[str, t.Field]]:
-    """Return the columns of primitive types, including nested ones, by full name."""
+    """Return the columns of primitive types, also inside nested types, with their full names, sorted by name."""
     named = sorted((path, schema.by_id[i]) for i, path in schema.path_of.items())
     return [(path, f) for path, f in named if not t.children(f.type) and f.type not in (t.VARIANT, t.UNKNOWN)]
 
@@ -173,7 +176,7 @@ def metrics_type(schema: Schema) -> t.Struct:
 def metrics_column(files: pa.StructArray, schema: Schema, kind: t.Struct) -> pa.StructArray:
     """Return the statistics of files by column, as the struct type `kind` from `metrics_type`.
 
-    `files` is a struct with the statistics maps of manifest entries.
+    `files` has the statistics maps of manifest entries, by field id. Statistics that a file lacks are null.
     """
     leaves = _leaves(schema)
     ids = np.array([field.id for _, field in leaves], dtype=np.int64)
@@ -190,9 +193,11 @@ def metrics_column(files: pa.StructArray, schema: Schema, kind: t.Struct) -> pa.
 
 @dataclass(frozen=True)
 class _Values:
-    """One statistic of files, sorted by field id: `low[n]` to `high[n]` are the values of the n-th field id.
+    """One statistic (a map by field id) of files, with its values sorted by field id.
 
-    The maps are sorted once, whatever the number of columns.
+    - `rows`, `values`: the file and the value of each map entry.
+    - `low`, `high`: the entries of the n-th wanted field id are `low[n]` to `high[n]` (exclusive).
+    - `files`: the number of files.
     """
 
     rows: np.ndarray
@@ -213,11 +218,11 @@ class _Values:
         return _Values(owner[order], values.take(pa.array(order)), low, high, len(files))
 
     def has(self, place: int) -> bool:
-        """Return whether any file has a value for the field id at `place`."""
+        """Return whether any file has a value for the field id number `place` of the wanted ids."""
         return bool(self.low[place] < self.high[place])
 
     def at(self, place: int) -> pa.Array:
-        """Return each file's value for the field id at `place`, or null."""
+        """Return each file's value, or null, for the field id number `place` of the wanted ids."""
         if not self.has(place):
             return pa.nulls(self.files, self.values.type)
         index = np.full(self.files, -1, dtype=np.int64)

@@ -111,7 +111,7 @@ def _columns(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storag
 
 
 def _summaries(listed: pa.Table, metadata: TableMetadata) -> pa.Array:
-    """Return the partition summaries of manifests, with bounds as text."""
+    """Return the partition summaries of manifests, with bounds as text; null unless there is one for each field."""
     rows = []
     pairs = zip(listed["partition_spec_id"].to_pylist(), listed["partitions"].to_pylist(), strict=True)
     for spec_id, summaries in pairs:

@@ -105,7 +105,10 @@ class IcebergPartitionsTable:
         return bool(self.metadata.partition_type.fields)
 
     def _numbers(self, files: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-        """Return each file's partition as a number, from 0 in order of appearance, and each partition's first file."""
+        """Return each file's partition as a number, from 0 in order of appearance, and each partition's first file.
+
+        All files of an unpartitioned table are in partition 0. Equal values of different specs are one partition.
+        """
         if not self._is_shown:
             return np.zeros(files.num_rows, dtype=np.int64), np.zeros(1, dtype=np.int64)
         numbers = dictionary_codes(add_partition_key(files)["partition_key"])
@@ -116,7 +119,8 @@ class IcebergPartitionsTable:
     ) -> tuple[np.ndarray, list[pa.Array]]:
         """Return the row of each partition's newest file, and the time and id of the snapshot that added that file.
 
-        Time and id are null if all snapshots that added files to the partition have expired.
+        `snapshot_ids` and `numbers` are the snapshot and the partition of each file, `groups` is the number of
+        partitions. Time and id are null if all snapshots that added files to the partition have expired.
         """
         known = self.metadata.snapshots
         times = pa.array([s.timestamp_ms for s in known.values()], pa.int64())

@@ -47,7 +47,10 @@ _NAMES = [
 
 @dataclass(frozen=True)
 class _Part:
-    """One delete file or deletion vector, with its spec id, its partition, and the data file of a vector."""
+    """One delete file or deletion vector, with its spec id and its partition.
+
+    `partition` is None in an unpartitioned table. `data_file` is the referenced data file, if recorded.
+    """
 
     delete: DeleteFile
     spec_id: int
@@ -88,7 +91,7 @@ class PositionDeletesTable:
         return Schema((DELETED_PATH, DELETED_POSITION, t.Field(_ROW_ID, "row", self.metadata.schema.struct())))
 
     def parts(self) -> Sequence[_Part]:
-        """Return the live position delete files and deletion vectors."""
+        """Return the live position delete files and deletion vectors; nothing for a table without snapshots."""
         if self.snapshot is None:
             return ()
         parts: list[_Part] = []

@@ -48,10 +48,12 @@ class _Pairs:
 
 @dataclass(frozen=True)
 class _EqualityPlaces:
-    """The equality deletes of each group (same scope and compared columns): rows `first` to `stop` of the index.
+    """The equality deletes of each group (same scope and compared columns).
 
-    Rows of a group are sorted by sequence number. `key` sorts the rows by group and sequence number: the number of the
-    group, combined with the position of the sequence number in `sequences`.
+    - `first`, `stop`: the group's rows of the index (`stop` is exclusive), which are sorted by sequence number.
+    - `is_global`: whether the group applies to the whole table, rather than to one partition.
+    - `key`: sorts the rows by group and sequence number: the number of the group, combined with the position of the
+      sequence number in `sequences`.
     """
 
     first: np.ndarray
@@ -67,14 +69,21 @@ class _EqualityPlaces:
 
     @staticmethod
     def build(rows: np.ndarray, first: np.ndarray, is_global: np.ndarray, sequence: np.ndarray) -> _EqualityPlaces:
-        """Build the groups of neighbouring rows from each group's first row and each row's sequence number."""
+        """Return the groups of the equality deletes in `rows` (neighbouring rows of the index, sorted by group).
+
+        `first` has the first row of each group, `is_global` whether it applies everywhere, and `sequence` the sequence
+        number of each row.
+        """
         stop = np.append(first[1:], rows[-1] + 1)
         sequences, number = np.unique(sequence, return_inverse=True)
         place = np.repeat(np.arange(len(first)), stop - first)
         return _EqualityPlaces(first, stop, is_global, sequences, place * (len(sequences) + 1) + number.reshape(-1))
 
     def newer_than(self, sequence: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """Return the first row of each group with a sequence number greater than `sequence`, else its `stop`."""
+        """Return the first row of each group in `place` with a number greater than that in `sequence`, else its `stop`.
+
+        Both arrays have the same length: sequence numbers of data files, and indexes of groups.
+        """
         number = np.searchsorted(self.sequences, sequence, side="right")
         found: np.ndarray = self.first[0] + np.searchsorted(self.key, place * (len(self.sequences) + 1) + number)
         return found
@@ -84,8 +93,10 @@ class _EqualityPlaces:
 class DeleteIndex:
     """The live delete files of a snapshot: `entries` as read from manifests, `table` as used by planning.
 
-    For each delete file, `named` records whether `match` found a data file that the delete may apply to. `respelled`
-    records whether a data file matched only by another spelling of its location.
+    - `fields`: all fields that the table has or had, by id.
+    - `places`: normalizes the locations of data files.
+    - `named`: for each delete file, whether `match` has found a data file that the delete may apply to.
+    - `respelled`: for each delete file, whether a data file matched only by another spelling of its location.
     """
 
     entries: pa.Table
@@ -154,11 +165,11 @@ class DeleteIndex:
 
     @property
     def dangling(self) -> int:
-        """The number of position delete files and vectors that name none of the data files matched so far."""
+        """The number of position delete files and vectors that `match` has found no data file for."""
         return int((~self.named & pc.not_equal(self.table["kind"], DeleteKind.EQUALITY).to_numpy()).sum())
 
     def match(self, data: pa.Table, names: FileNames | None = None) -> DeleteReferences:
-        """Return the deletes of each data file.
+        """Return the deletes that apply to each data file; `data` has the columns `ScannedFiles.matching`.
 
         `names` are the locations of all data files that are planned together, if `data` is only some of them. Raises
         `UnsupportedFeature` for a delete whose data file is ambiguous.
@@ -204,7 +215,7 @@ class DeleteIndex:
 
     @cached_property
     def _references(self) -> FileNames:
-        """The one data file that each delete file references; null if there are several or it is unknown."""
+        """The name of the one data file that each delete file references; null for several or unknown data files."""
         lower, upper = self._path_bounds
         single = pc.if_else(pc.equal(lower, upper), lower, pa.scalar(None, pa.string()))
         referenced = pc.coalesce(self.entries["referenced_data_file"].combine_chunks(), single)
@@ -222,7 +233,10 @@ class DeleteIndex:
         return FileNames(self._references.names.take(rows).drop_null(), self.places)
 
     def _match_names(self, data: pa.Table, names: FileNames, wanted: FileNames, rows: np.ndarray) -> _Pairs:
-        """Return pairs of data files and the deletes that name them; `rows` are the index rows of `wanted`."""
+        """Return pairs of data files and the deletes that name them, and mark these deletes in `named` and `respelled`.
+
+        `names` are those of the data files, `wanted` those in the deletes, which are the rows `rows` of the index.
+        """
         matches = names.find(data["file_path"], wanted)
         delete = rows[matches.name]
         self.named[delete] = True
@@ -230,7 +244,11 @@ class DeleteIndex:
         return _Pairs(matches.data, delete)
 
     def _equality(self, data: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return ranges of equality deletes that may apply: data file, first delete, last delete (exclusive)."""
+        """Return ranges of equality deletes that may apply to data files.
+
+        The three arrays have row numbers: the data file, the first delete of the index, and the last delete
+        (exclusive).
+        """
         places = self._equality_places
         if not len(places.first):
             return places.first, places.first, places.first
@@ -289,7 +307,10 @@ def _scopes(entries: pa.Table, unpartitioned_specs: frozenset[int]) -> pa.Array:
 
 
 def _index_order(entries: pa.Table, is_equality: pa.ChunkedArray, scopes: pa.Array) -> pa.Array:
-    """Return the order of the index: position deletes as given, then equality deletes by group and sequence number."""
+    """Return the row numbers of entries in the order of the index.
+
+    Position deletes come first, in their order, then equality deletes by group and sequence number.
+    """
     by_key = np.asarray(is_equality)
     sequence = pc.fill_null(entries["sequence_number"], 0).to_numpy()
     keys = (sequence, dictionary_codes(scopes), dictionary_codes(key_texts(entries)))
@@ -302,7 +323,7 @@ def _sequence(files: pa.Table, rows: np.ndarray) -> np.ndarray:
 
 
 def _partition_keys(data: pa.Table, deletes: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Number each distinct (spec, partition) across both tables; partitions are text (`partition_key`)."""
+    """Return numbers for the rows of both tables, which are equal exactly if spec and partition are."""
     specs, partitions = (
         pa.chunked_array([*data[n].chunks, *deletes[n].chunks]).combine_chunks() for n in ("spec_id", "partition_key")
     )

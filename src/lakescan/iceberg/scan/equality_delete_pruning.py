@@ -30,7 +30,11 @@ _LARGEST = 1 << 30
 
 @dataclass(frozen=True)
 class _Side:
-    """Statistics of one column in each data file, or in each delete file."""
+    """Statistics of one column in each data file, or in each delete file.
+
+    `lower` and `upper` are its bounds, and the others are masks: whether it certainly has no null, only nulls, or no
+    NaN.
+    """
 
     lower: pa.Array | None
     upper: pa.Array | None
@@ -78,7 +82,10 @@ class ComparedColumns:
         return masks
 
     def pair_columns(self, data: pa.Table) -> list[_Column]:
-        """Return the columns that can rule out deletes, with the statistics of data files; empty without statistics."""
+        """Return the columns that can rule out deletes, with their statistics in the data files.
+
+        The result is empty if `data` has no statistics.
+        """
         if "stats" not in data.column_names:
             return []
         return [_Column(self, each, self._side(data, each)) for each in self._key_masks]
@@ -115,7 +122,10 @@ class _Column:
     data: _Side
 
     def rules_out(self, data: np.ndarray, block: np.ndarray, size: int) -> np.ndarray:
-        """Return whether the data file and the block of `size` deletes of each pair share no key."""
+        """Return, for each pair of a data file and a block of `size` deletes, whether they certainly share no key.
+
+        `data` and `block` have the numbers of the data files and of the blocks.
+        """
         deletes, is_compared = self.columns.block_stats(self.field_id, size)
         result: np.ndarray = is_compared[block] & _disjoint(self.data, deletes, data, block)
         return result
@@ -184,9 +194,10 @@ def _remaining(columns: list[_Column], ranges: Ranges, size: int) -> Ranges:
 
 
 def _disjoint(data: _Side, deletes: _Side, rows: np.ndarray, delete_rows: np.ndarray) -> np.ndarray:
-    """Return, pair by pair, whether the two sides share no value.
+    """Return, pair by pair, whether the two sides certainly share no value; `rows` and `delete_rows` are the pairs.
 
-    Not both sides may have nulls, and either one has only nulls or the value ranges are disjoint.
+    That is so if one side has no nulls, and if one side has only nulls, or the value ranges are disjoint and one side
+    has no NaNs.
     """
     no_common_null = data.no_null[rows] | deletes.no_null[delete_rows]
     no_common_nan = data.no_nan[rows] | deletes.no_nan[delete_rows]
@@ -197,7 +208,10 @@ def _disjoint(data: _Side, deletes: _Side, rows: np.ndarray, delete_rows: np.nda
 
 
 def _below(upper: pa.Array | None, lower: pa.Array | None, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return, pair by pair, whether an upper bound is less than a lower bound."""
+    """Return, pair by pair, whether an upper bound (in `rows`) is less than a lower bound (in `others`).
+
+    It is False if a bound is missing.
+    """
     if upper is None or lower is None:
         return np.zeros(len(rows), dtype=bool)
     below = pc.less(upper.take(pa.array(rows)), lower.take(pa.array(others)))
@@ -206,7 +220,10 @@ def _below(upper: pa.Array | None, lower: pa.Array | None, rows: np.ndarray, oth
 
 
 def _merge_bounds(bounds: pa.Array | None, size: int, how: str) -> pa.Array | None:
-    """Return the least or greatest bound of each `size` neighbours; null if any of them is unknown."""
+    """Return the least or greatest (`how`: min or max) bound of each `size` neighbours; null if any of them is unknown.
+
+    Returns None without bounds.
+    """
     if bounds is None or pa.types.is_null(bounds.type):
         return None
     if pa.types.is_floating(bounds.type):

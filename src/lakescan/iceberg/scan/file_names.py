@@ -24,7 +24,10 @@ _NAMES = pa.list_(pa.string())
 
 @dataclass(frozen=True)
 class NameMatches:
-    """Matches of delete names with data files, as row numbers; `respelled` marks matches by normalized location."""
+    """Matches of names in deletes with data files, as row numbers.
+
+    `data` are rows of the data files, `name` those of the names. `respelled` marks matches by normalized location.
+    """
 
     data: np.ndarray
     name: np.ndarray
@@ -40,7 +43,7 @@ class FileNames:
 
     @cached_property
     def family(self) -> tuple[str, str] | None:
-        """The common prefix of all names; see `LocationMatcher.family`."""
+        """The common prefix of all names, or None; see `LocationMatcher.family`."""
         return self.places.family(self.names)
 
     @cached_property
@@ -50,7 +53,7 @@ class FileNames:
 
     @cached_property
     def shared_places(self) -> dict[str, list[str]]:
-        """The names at each normalized location that several data files share; almost always empty."""
+        """The names at each normalized location that has several names; almost always empty."""
         if self.family is not None:
             return {}
         places, counts = self.where, self.where.value_counts()
@@ -62,7 +65,7 @@ class FileNames:
         return dict(by_place)
 
     def others(self, paths: pa.ChunkedArray) -> pa.Array:
-        """Return, for each data file, the other names of its location; null in the normal case of no others."""
+        """Return a list of the other names of each data file's location; null in the normal case of no others."""
         if not self.shared_places:
             return pa.nulls(len(paths), _NAMES)
         places = self.places.canonicalize(paths).to_pylist()
@@ -71,9 +74,10 @@ class FileNames:
         return pa.array([None if names is None else [n for n in names if n != path] for names, path in rows], _NAMES)
 
     def find(self, data: pa.ChunkedArray, wanted: FileNames) -> NameMatches:
-        """Match the names in deletes with data files; a data file that is listed twice matches twice.
+        """Match the names in deletes (`wanted`) with data files (`data`), whose distinct names these are.
 
-        Raises `UnsupportedFeature` for an ambiguous name.
+        A data file that is listed twice matches twice. Names without a data file are left out. Raises
+        `UnsupportedFeature` for an ambiguous name.
         """
         exact = join_strings(data, wanted.names)
         by_place = np.zeros(len(exact[0]), dtype=bool)
@@ -113,7 +117,7 @@ class FileNames:
 
 
 def join_strings(left: pa.ChunkedArray | pa.Array, right: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Return the row numbers of all pairs of equal strings."""
+    """Return the row numbers of all pairs of equal strings: those in `left`, and those in `right`."""
     known = pc.unique(left)
     codes = pc.index_in(left, value_set=known).to_numpy(zero_copy_only=False).astype(np.int64)
     wanted = pc.fill_null(pc.index_in(right, value_set=known), -1).to_numpy(zero_copy_only=False).astype(np.int64)

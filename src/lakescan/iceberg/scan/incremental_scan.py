@@ -117,7 +117,7 @@ def starting_point(
 
 
 def as_commit(snapshot: IcebergSnapshot) -> Commit:
-    """Return a snapshot as a commit, with the counts of its summary."""
+    """Return a snapshot as a `Commit`, with the counts of added files, rows and bytes from its summary."""
     return Commit(
         id=snapshot.id,
         timestamp=from_millis(snapshot.timestamp_ms),
@@ -131,7 +131,11 @@ def as_commit(snapshot: IcebergSnapshot) -> Commit:
 
 
 def add_obstacles(commits: Iterable[Commit], metadata: TableMetadata, schema: Schema) -> Iterator[Commit]:
-    """Yield the commits, adding an obstacle to those written with wider column types than `schema` can read."""
+    """Yield the commits of a stream, with an `obstacle` for those whose rows it cannot read.
+
+    They were written with a column type that cannot be promoted to that in `schema`. The obstacle is a text for the
+    error.
+    """
     known: dict[int | None, str | None] = {}
     for commit in commits:
         written = metadata.snapshots[commit.id].schema_id
@@ -153,7 +157,10 @@ class IncrementFiles:
         self._scan = SnapshotScan(metadata, schema, whole, storage)
 
     def plan(self, increment: Increment) -> Iterator[Candidates]:
-        """Yield the files that statistics do not rule out; file positions within a commit count all of its files."""
+        """Yield the files of an increment, or of its changelog, that statistics do not rule out.
+
+        The position of a file within its commit counts all files of the commit.
+        """
         changelog = Changelog(self._metadata, self._scan)
         tables = changelog.tables(increment.parts) if increment.changes else self._increment_tables(increment)
         for table in tables:
@@ -170,7 +177,7 @@ class IncrementFiles:
 
     @staticmethod
     def _sort_tables(tables: Iterable[FileTable], field_id: int | None) -> Iterable[FileTable]:
-        """Sort the files of a commit by the lower bounds of column `field_id`, unless it is None."""
+        """Return the files of a commit sorted by the lower bounds of column `field_id`; unchanged if that is None."""
         if field_id is None or not (some := list(tables)):
             return tables
         whole = concat_file_tables(some)
@@ -199,7 +206,10 @@ class Changelog:
                 )
 
     def _changes(self, snapshot: IcebergSnapshot, part: CommitPart) -> Iterator[tuple[str, Iterator[FileTable]]]:
-        """Yield the files with deleted rows, then those with inserted rows; an initial scan has only inserts."""
+        """Yield the change type and the files of a snapshot: those with deleted rows, then those with inserted rows.
+
+        The initial scan of a stream has only inserts.
+        """
         if part.initial:
             yield INSERT, files_of_part(part, (candidates.table for candidates in self._scan.plan(snapshot)))
             return
@@ -237,9 +247,11 @@ class Changelog:
     def _newly_deleted(
         self, data: pa.Table, old: DeleteIndex, new: DeleteIndex, removed: pa.Array
     ) -> Iterator[FileTable]:
-        """Yield the retained files that new deletes match; `kept` marks the new deletes, whose rows are read.
+        """Yield the files with rows that a snapshot's new deletes delete, without the files that it removed.
 
-        Rows that older deletes had already removed are left out.
+        `data` are data manifests, `removed` locations, and `old` and `new` the indexes of older and new deletes. `kept`
+        marks the new deletes in the files, because the rows that they delete are read. Rows that older deletes had
+        already deleted are left out.
         """
         marked = new.table.set_column(new.table.schema.get_field_index("kept"), "kept", pa.repeat(True, len(new.table)))
         both = pa.concat_tables([old.table, marked])
@@ -253,7 +265,7 @@ class Changelog:
 
 
 def _add_changelog_columns(table: FileTable, change: str, ordinal: int, snapshot: int) -> FileTable:
-    """Return the files with the changelog columns added to their constants."""
+    """Return the files with constants for the changelog columns: change type, ordinal of the commit and snapshot id."""
     values = {m.CHANGE: change, m.CHANGE_ORDINAL: ordinal, m.COMMIT_SNAPSHOT: snapshot}
     constants = table.files["constants"].combine_chunks()
     members = {f.name: constants.field(i) for i, f in enumerate(constants.type)}

@@ -45,9 +45,10 @@ _MATCHED_BY = ("file_path", "sequence_number", "spec_id", "partition_key")
 
 @dataclass(frozen=True)
 class ScannedFiles:
-    """The data files from a batch of manifests, and the columns that the delete index matches on (`matching`).
+    """The data files from a batch of manifests, and the columns that the delete index matches on.
 
-    `names` are the names of all files that are planned together, if deletes name files.
+    `matching` is None without deletes. `names` are the names of all files that are planned together, if deletes name
+    files.
     """
 
     candidates: Candidates
@@ -65,7 +66,7 @@ _SCANNED: CacheKind[ScannedFiles] = CacheKind("files of manifests", _size_of)
 
 @dataclass(frozen=True)
 class ScannedDeletes:
-    """The delete files from a batch of manifests, and the number of others that their partitions ruled out."""
+    """Delete files from a batch of manifests, and the number `skipped` of others that their partitions ruled out."""
 
     entries: pa.Table
     skipped: int
@@ -75,6 +76,7 @@ class ScannedDeletes:
 class ManifestScan:
     """A scan of manifests; `columns` are the columns whose statistics it needs, by field id.
 
+    - `predicate`: the filter that files are pruned by, bound to `schema`.
     - `partition_names`: the names of partition fields in the table's newest spec, by id.
     - `with_deletes`: whether the snapshot has deletes that may apply. `with_keys`: whether these include equality
       deletes.
@@ -103,7 +105,7 @@ class ManifestScan:
         return _SCANNED.get(self._key(manifests), lambda: self._data_files(manifests))
 
     def known_files(self, manifests: Sequence[ManifestFile]) -> ScannedFiles | None:
-        """Return the cached result of `data_files`, or None."""
+        """Return the cached result of `data_files`, or None; only scans without filter and statistics are cached."""
         return _SCANNED.find(self._key(manifests)) if self._takes_all else None
 
     @property
@@ -158,9 +160,10 @@ class ManifestScan:
         return ScannedDeletes(add_partition_key(kept).drop_columns(["partition"]), files.num_rows - kept.num_rows)
 
     def _may_delete(self, files: pa.Table) -> pa.Array:
-        """Return whether each delete file may delete rows that `tested` keeps, by the statistics of its keys.
+        """Return a mask of the delete files that may delete rows that the filter `tested` keeps.
 
-        In the rows that an equality delete removes, the compared columns have the values of its keys.
+        Equality deletes are ruled out by the statistics of their keys, because the compared columns of a row that they
+        delete have the values of a key. Position deletes are never ruled out.
         """
         compared = files["equality_ids"].combine_chunks()
         owner, ids = pc.list_parent_indices(compared).to_numpy(), compared.flatten().to_numpy()
@@ -196,7 +199,10 @@ class ManifestScan:
         return kept, by_partition
 
     def may_have(self, manifests: pa.Table, spec_id: int) -> pa.Array:
-        """Return whether each manifest of a spec (a row of a manifest list) may have matching rows, by summaries."""
+        """Return a mask of the manifests, rows of a manifest list with the same spec, that may have matching rows.
+
+        It follows from their partition summaries.
+        """
         spec, summaries = self.specs[spec_id], manifests["partitions"].combine_chunks()
         ids = {leaf.bound_id for leaf in leaves(self.predicate)}
         stats = stats_of_summaries(summaries, spec, self.columns) | stats_of_fields(summaries, spec, ids)
@@ -206,7 +212,10 @@ class ManifestScan:
         return mask
 
     def _prune_partitions(self, spec: PartitionSpec, files: pa.Table) -> tuple[pa.Table, dict[int, ColumnStats], int]:
-        """Return the files whose partitions may match, statistics from these partitions, and how many are pruned."""
+        """Return the files whose partitions may match, statistics from these partitions, and how many files do not.
+
+        The statistics are those of source columns, by field id.
+        """
         partitions = files["partition"].combine_chunks()
         by_partition = stats_of_partitions(partitions, spec, self.columns)
         mask = might_match(self.predicate, by_partition, files.num_rows)
@@ -234,7 +243,7 @@ class ManifestScan:
         return add_partition_key(files).select(wanted)
 
     def _file_table(self, files: pa.Table, spec: PartitionSpec, stats: dict[int, ColumnStats]) -> FileTable:
-        """Build the file table, without any deletes."""
+        """Return the file table of entries of one spec, with these statistics and without any deletes."""
         columns = {
             "path": files["file_path"],
             "file_format": files["file_format"],
@@ -264,7 +273,10 @@ class ManifestScan:
         return struct_of(members, len(partition))
 
     def _constants(self, partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
-        """Return identity partition values by source field id (specification, "Column Projection", first rule)."""
+        """Return the values of identity partition fields as a struct whose members are named by source field id.
+
+        Readers use them for columns that a file lacks (specification, "Column Projection", first rule).
+        """
         members: dict[str, pa.Array] = {}
         for position, each in enumerate(spec.fields):
             source = self.schema.by_id.get(each.source_id)

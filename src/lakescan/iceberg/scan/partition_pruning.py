@@ -24,7 +24,10 @@ Compare = Callable[[pa.Array, pa.Array], pa.Array]
 def stats_of_partitions(
     partitions: pa.StructArray, spec: PartitionSpec, sources: Mapping[int, t.Field]
 ) -> dict[int, ColumnStats]:
-    """Return statistics of the spec's source columns in each file, from partition structs in spec order."""
+    """Return statistics of the spec's source columns in each file, by field id, from partition structs in spec order.
+
+    `sources` are the columns whose statistics are wanted, by field id.
+    """
     by_column: dict[int, ColumnStats] = {}
     for position, each, source in _fields_with_bounds(spec, sources):
         values = partitions.field(position)
@@ -42,7 +45,10 @@ def stats_of_partitions(
 def stats_of_summaries(
     summaries: pa.ListArray, spec: PartitionSpec, sources: Mapping[int, t.Field]
 ) -> dict[int, ColumnStats]:
-    """Return statistics of the spec's source columns in each manifest, from partition summaries."""
+    """Return statistics of the spec's source columns in each manifest, by field id, from partition summaries.
+
+    `sources` are the columns whose statistics are wanted, by field id.
+    """
     by_column: dict[int, ColumnStats] = {}
     for position, each, source in _fields_with_bounds(spec, sources):
         summary = _nth(summaries, position, len(spec.fields))
@@ -53,7 +59,10 @@ def stats_of_summaries(
 
 
 def stats_of_fields(summaries: pa.ListArray, spec: PartitionSpec, wanted: Collection[int]) -> dict[int, ColumnStats]:
-    """Return statistics of partition fields in each manifest, by the fields' ids in the `_partition` column."""
+    """Return statistics of partition fields in each manifest, by the fields' ids in the `_partition` metadata column.
+
+    `wanted` are the ids to include.
+    """
     by_field: dict[int, ColumnStats] = {}
     for position, each in enumerate(spec.fields):
         member = t.Field(partition_member_id(each.id), each.name, each.type)
@@ -90,7 +99,10 @@ def _flag_stats(
     each: PartitionField,
     source: t.Field,
 ) -> ColumnStats:
-    """Return statistics from a summary, whose null and NaN flags become the counts 0 (none) or 1 of 1 (all)."""
+    """Return statistics of the field `each` from its summaries, with these bounds of the column `source`.
+
+    Null and NaN flags become counts: 0 for none, 1 of 1 values for all, and null if unknown.
+    """
     has_null, has_nan = summary.field("contains_null"), summary.field("contains_nan")
     no_bounds = pc.is_null(summary.field("lower_bound"))
     one, zero, unknown = (pa.scalar(v, pa.int64()) for v in (1, 0, None))
@@ -145,7 +157,10 @@ def tighten_stats(known: ColumnStats | None, more: ColumnStats) -> ColumnStats:
 
 
 def _exact_as(source: ColumnStats, lower: pa.Array | None, upper: pa.Array | None) -> pa.Array | None:
-    """Return where a source has exact bounds (values of the column) that equal the combined bounds."""
+    """Return a mask of the rows where a source has exact bounds (values of the column) that equal the combined bounds.
+
+    Returns None if no row has.
+    """
     if source.exact is None or source.lower is None or source.upper is None or lower is None or upper is None:
         return None
     same = pc.and_(pc.equal(source.lower, lower), pc.equal(source.upper, upper))
@@ -157,7 +172,10 @@ def _either(one: pa.Array | None, other: pa.Array | None) -> pa.Array | None:
 
 
 def _better(one: pa.Array | None, other: pa.Array | None, is_better: Compare) -> pa.Array | None:
-    """Return, row by row, the tighter of two bounds by `is_better`, or the other one if one is null or NaN."""
+    """Return, row by row, the tighter of two bounds by `is_better`; if one is null or NaN, the other one.
+
+    If one of the arrays is None, the other one is returned.
+    """
     if one is None or other is None:
         return one if other is None else other
     other = other.cast(one.type)
@@ -175,7 +193,10 @@ def _count(known: ColumnStats, more: ColumnStats, own: pa.Array | None, other: p
 
 
 def _nth(summaries: pa.ListArray, position: int, expected: int) -> pa.StructArray:
-    """Return the summary of one partition field per manifest; null if a manifest lacks one summary per field."""
+    """Return the summary at a position of each manifest's list, as struct.
+
+    It is null for a list whose length is not `expected`, the number of the spec's fields.
+    """
     lengths = pc.fill_null(pc.list_value_length(summaries), 0).to_numpy(zero_copy_only=False)
     starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
     return summaries.flatten().take(pa.array(starts + position, pa.int64(), mask=lengths != expected))
@@ -216,11 +237,11 @@ class WantedBuckets:
     buckets: np.ndarray
 
     def among(self, values: pa.Array) -> pa.Array:
-        """Return whether each partition value is one of the buckets."""
+        """Return a mask of the partition values that are one of the buckets."""
         return pc.is_in(values.cast(pa.int32()), value_set=pa.array(self.buckets, pa.int32()))
 
     def between(self, lower: pa.Array, upper: pa.Array) -> pa.Array:
-        """Return whether each range of partition values includes one of the buckets; a missing bound is unlimited."""
+        """Return a mask of the ranges of partition values that include a bucket; a missing bound is unlimited."""
         low = pc.fill_null(lower, -1).to_numpy(zero_copy_only=False)
         high = pc.fill_null(upper, np.iinfo(np.int32).max).to_numpy(zero_copy_only=False)
         first = np.searchsorted(self.buckets, low, side="left")
@@ -230,7 +251,10 @@ class WantedBuckets:
 def wanted_buckets(
     conjuncts: Iterable[Predicate], spec: PartitionSpec, columns: Mapping[int, t.Field]
 ) -> list[WantedBuckets]:
-    """Return the buckets that equality and IN conjuncts allow, for each bucketed field they apply to."""
+    """Return the buckets that equality and IN conjuncts allow, for each bucketed field they apply to.
+
+    `columns` are the source columns by field id. Rows must be in wanted buckets of all results.
+    """
     wanted = []
     for part in conjuncts:
         match part:

@@ -39,7 +39,7 @@ _EQUALITY = "equality-deletes"
 
 
 def candidates_of(tasks: Mapping[str, Any], scan: ManifestScan, what: str) -> Iterator[Candidates]:
-    """Yield the data files of tasks with their deletes, one part per spec, without files that the filter rules out.
+    """Yield the data files of tasks with their deletes, grouped by spec, without files that the filter rules out.
 
     `what` names the server's answer in errors. Raises `CorruptMetadata` for tasks that cannot be parsed.
     """
@@ -88,7 +88,10 @@ def _spec_candidates(
 def _with_deletes(
     sets: Sequence[tuple[int, ...]], deletes: Sequence[Mapping[str, Any]]
 ) -> tuple[pa.Table, DeleteReferences, list[int | None]]:
-    """Return the delete table of data files, given each file's deletes, the references to it, and sequence numbers."""
+    """Return the delete table of data files, each file's references to it, and the files' sequence numbers.
+
+    `sets` are the deletes of each data file, as indexes into `deletes`, the server's JSON objects.
+    """
     is_equality = [str(each["content"]).lower().replace("_", "-") == _EQUALITY for each in deletes]
     by_position = [n for n, is_one in enumerate(is_equality) if not is_one]
     row_of = {number: row for row, number in enumerate(by_position)}
@@ -109,12 +112,15 @@ def _with_deletes(
 
 
 def _scope_name(scope: Sequence[tuple[str, int]]) -> str:
-    """Return a name for a scope that depends only on its deletes, because several answers are combined."""
+    """Return the hash of a scope, pairs of a location and a sequence number, as its name.
+
+    It depends on nothing else, so that several answers of the server can be combined.
+    """
     return f"server/{hashlib.sha256(json.dumps(scope).encode()).hexdigest()}"
 
 
 def _places(deletes: Sequence[Mapping[str, Any]]) -> list[Hashable]:
-    """Return where each delete applies: its spec, its partition, and the columns that it compares."""
+    """Return where each delete applies, as hashable values: its spec, partition, and the columns that it compares."""
     return [
         (each["spec-id"], json.dumps(each.get("partition")), tuple(each.get("equality-ids") or ())) for each in deletes
     ]
@@ -138,7 +144,7 @@ def _delete(file: Mapping[str, Any], kind: DeleteKind, scope: str | None, age: i
 
 
 def _entries(files: Sequence[Mapping[str, Any]], spec: PartitionSpec, scan: ManifestScan) -> pa.Table:
-    """Return data files with the columns of manifest entries (`read_manifests`)."""
+    """Return data files of one spec (JSON objects) as a table with the columns of `read_manifests`."""
     columns: dict[str, pa.Array] = {
         "content": pa.repeat(pa.scalar(0, pa.int32()), len(files)),
         "file_path": pa.array([each["file-path"] for each in files], pa.string()),
@@ -170,7 +176,10 @@ def _partitions(files: Sequence[Mapping[str, Any]], spec: PartitionSpec) -> pa.S
 
 
 def _partition_values(partition: Any, spec: PartitionSpec) -> Sequence[Any]:
-    """Return the values of a partition in spec order; the server sends a list, or an object by field id."""
+    """Return the values of a partition in spec order; the server sends a list, or an object by field id.
+
+    Raises `ValueError` for a list of another length than the spec.
+    """
     if isinstance(partition, Mapping):
         return [partition.get(str(field.id)) for field in spec.fields]
     given = [] if partition is None else list(partition)
@@ -199,13 +208,20 @@ def _parser(kind: t.Type) -> Callable[[Any], Any]:
 
 
 def _instant(text: str, unit: str) -> int:
-    """Parse a timestamp to a number in its unit; an offset, if present, must be zero."""
+    """Parse a timestamp to a number of its unit since 1970.
+
+    An offset, if present, must be `Z` or `+00:00`.
+    """
     texts = np.array([text.removesuffix("Z").removesuffix("+00:00")])
     return int(texts.astype(f"datetime64[{unit}]").astype(np.int64)[0])
 
 
 def _stats(files: Sequence[Mapping[str, Any]], types: Mapping[int, t.Type]) -> pa.StructArray:
-    """Return the counts and the certain bounds of files; bounds are certain if encoded as bytes of a fixed width."""
+    """Return the counts of files, and those of their bounds whose encoding is certain.
+
+    `types` are the types of the wanted columns by field id. Bounds are certain if they are the hexadecimal digits of a
+    type with a fixed width.
+    """
     members = []
     for name in STATS.values():
         written = name.replace("_", "-")
@@ -225,7 +241,10 @@ def _pairs(given: Any, types: Mapping[int, t.Type], *, is_bound: bool) -> list[d
 
 
 def _bound(value: Any, kind: t.Type) -> bytes | None:
-    """Decode a bound from hexadecimal digits; None if it may be encoded in another way."""
+    """Return the bytes of a bound in hexadecimal digits; None for types without a fixed width, and for another length.
+
+    Such a bound may be encoded in another way.
+    """
     width = 8 if isinstance(kind, t.Timestamp) else _WIDTHS.get(kind)
     is_certain = isinstance(value, str) and width is not None and len(value) == 2 * width
     return bytes.fromhex(value) if is_certain and _HEX.fullmatch(value) else None
@@ -304,7 +323,7 @@ def _add_chain(
 
 
 def _add_sets(found: EqualityScopes, files: Sequence[tuple[int, frozenset[int]]]) -> None:
-    """Add a scope for each distinct set."""
+    """Add a scope for each distinct set of deletes, all of them newer than the files."""
     number_of: dict[frozenset[int], int] = {}
     for file, numbers in files:
         if numbers not in number_of:

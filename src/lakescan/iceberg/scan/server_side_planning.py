@@ -51,7 +51,8 @@ _ALWAYS_SHARED = 2**62  # a size of metadata, in bytes, for which an available e
 class CompletedPlan:
     """A completed plan: its tasks (`ScanTasks`), and the credentials for its files.
 
-    `id` is None if the server keeps nothing of the plan.
+    `id` is None if the server keeps nothing of the plan. `renewed_by` requests new credentials when they expire; None
+    if they cannot be renewed.
     """
 
     tasks: Mapping[str, Any]
@@ -94,7 +95,7 @@ class PlanningSource(Protocol):
 
 @dataclass(frozen=True)
 class ServerPlan:
-    """Plans one snapshot for one request."""
+    """Plans one snapshot on the server for one request; `schema` is that of the snapshot."""
 
     server: PlanningServer
     metadata: TableMetadata
@@ -179,7 +180,7 @@ class _FetchResult:
 
 @dataclass(frozen=True)
 class _Fetch:
-    """Fetches the scan tasks of a plan task, in any process."""
+    """Fetches the scan tasks of a plan task from the server, and converts them. Pickled for workers."""
 
     server: PlanningServer
     scan: ManifestScan
@@ -211,7 +212,10 @@ def server_filter(predicate: Predicate, schema: Schema) -> Any:
 
 
 def server_names(ids: Any, schema: Schema) -> list[str]:
-    """Return the names of fields as the REST specification writes them, sorted, without fields that have none."""
+    """Return the names of the fields `ids` as the REST specification writes them, sorted.
+
+    Fields without such a name are left out; see `_name`.
+    """
     return sorted(name for each in ids if (name := _name(each, schema)) is not None)
 
 
@@ -278,7 +282,10 @@ class _Encoder(PredicateEncoder):
 
 
 def _text_of(scalar: pa.Scalar) -> Any:
-    """Return a literal in its JSON form (appendix C, "JSON single-value serialization")."""
+    """Return a literal in its JSON form (appendix C, "JSON single-value serialization").
+
+    Raises `_NotExpressible` for floating-point values, nanoseconds, and other types without such a form here.
+    """
     kind = scalar.type
     if pa.types.is_floating(kind) or (pa.types.is_timestamp(kind) and kind.unit != "us"):
         raise _NotExpressible

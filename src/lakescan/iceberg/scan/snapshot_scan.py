@@ -129,7 +129,10 @@ class SnapshotScan:
             yield next(read) if files is None else files
 
     def _assign_names(self, scanned: Iterable[ScannedFiles]) -> Iterator[ScannedFiles]:
-        """Yield the files with the names that deletes find them by, shared by all files of one group."""
+        """Yield the files with the names that deletes find them by, shared by all files of one group.
+
+        Raises `UnsupportedFeature` if files of two groups have different names for one location.
+        """
         earlier: list[FileNames] = []
         for group in _group_files(scanned):
             paths = pa.chunked_array([c for each in group for c in _paths(each).chunks], pa.string())
@@ -176,10 +179,10 @@ def _split_content(manifests: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def may_have_live_files(manifests: pa.Table) -> pa.ChunkedArray:
-    """Return whether each manifest may have live files, by the counts of its manifest list; a missing count means yes.
+    """Return a mask of the manifests that may have live files, by the counts of their manifest list.
 
-    File counts of 0 are trusted only if some files are deleted and no rows are live, because some writers fill in
-    zeros.
+    Missing file counts mean that a manifest may have them. File counts of 0 are trusted only if some files are deleted
+    and no rows are live, because some writers fill in zeros.
     """
     names = ("added_files_count", "existing_files_count", "added_rows_count", "existing_rows_count")
     live = [pc.greater(pc.fill_null(manifests[name], 0 if "rows" in name else 1), 0) for name in names]
@@ -206,9 +209,9 @@ def attach_deletes(scanned: Iterable[ScannedFiles], index: DeleteIndex) -> Itera
 def match_deletes(
     scanned: Iterable[ScannedFiles], *indexes: DeleteIndex
 ) -> Iterator[tuple[ScannedFiles, list[DeleteReferences | None]]]:
-    """Yield the files with their deletes from each index; None for indexes without any deletes.
+    """Yield the files with their deletes from each index; all None if no index has any deletes.
 
-    Many files are matched at once, because the cost of each match grows with the number of deletes.
+    Many files are matched together, because the cost of each match grows with the number of deletes.
     """
     if not any(index.table.num_rows for index in indexes):
         for each in scanned:

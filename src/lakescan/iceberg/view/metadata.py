@@ -164,7 +164,12 @@ _LAST_ADDED = -1
 
 @dataclass(frozen=True)
 class ViewText:
-    """A new version of a view: its query in Spark's dialect, and the defaults that its table names are resolved by."""
+    """A new version of a view: its query in Spark's dialect, and the defaults that its table names are resolved by.
+
+    - `schema`: the columns of the query.
+    - `catalog`, `namespace`: the defaults; None for the view's own catalog.
+    - `timestamp_ms`, `summary`: when and by what the version was made.
+    """
 
     query: str
     schema: Schema
@@ -236,7 +241,10 @@ def with_properties(base: ViewMetadata, changed: Mapping[str, str], removed: Col
 
 
 def updates(base: ViewMetadata, new: ViewMetadata) -> Iterator[dict[str, Any]]:
-    """Yield the updates that turn one view's metadata into the other's, for a REST catalog (`CommitViewRequest`)."""
+    """Yield the updates that turn `base` into `new`, as JSON objects for a REST catalog (`CommitViewRequest`).
+
+    They cover properties and the current version with its schema; versions are never removed.
+    """
     changed = {name: value for name, value in new.properties.items() if base.properties.get(name) != value}
     if changed:
         yield {"action": "set-properties", "updates": changed}
@@ -256,9 +264,9 @@ def updates(base: ViewMetadata, new: ViewMetadata) -> Iterator[dict[str, Any]]:
 
 
 def _trim_versions(view: ViewMetadata) -> ViewMetadata:
-    """Return the view with at most as many versions as its property allows.
+    """Return the view with at most as many versions as its property `version.history.num-entries` allows.
 
-    The log is cut after the last version that is removed.
+    The current version and the newest others stay. The log is cut after the last entry of a removed version.
     """
     count = _history_size(view.properties)
     if len(view.versions) <= count:

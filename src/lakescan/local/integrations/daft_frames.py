@@ -32,11 +32,11 @@ def daft_frame(spec: ScanSpec, parallelism: int | None) -> daft.DataFrame:
 
         @property
         def schema(self) -> Any:
-            """The columns that the task returns."""
+            """The Daft schema of the columns that the task returns."""
             return Schema.from_pyarrow_schema(self._task.schema)
 
         async def read(self) -> AsyncIterator[Any]:
-            """Yield the rows."""
+            """Yield the rows as Daft record batches."""
             for batch in self._task.to_batches():
                 yield RecordBatch.from_arrow_record_batches([batch], self._task.schema)
 
@@ -50,11 +50,14 @@ def daft_frame(spec: ScanSpec, parallelism: int | None) -> daft.DataFrame:
 
         @property
         def schema(self) -> Any:
-            """All columns of the scan."""
+            """The Daft schema of all columns of the scan."""
             return schema
 
         async def get_tasks(self, pushdowns: Any) -> AsyncIterator[Any]:
-            """Yield the tasks with the columns that the query needs; Daft applies filters and limits itself."""
+            """Plan the scan and yield its tasks with the columns that the query needs.
+
+            Daft applies filters and limits itself.
+            """
             wanted = spec if pushdowns.columns is None else spec.narrow_columns(_needed_columns(spec, pushdowns))
             for task in scan_tasks(wanted, parallelism):
                 yield LakescanTask(task)
@@ -63,6 +66,6 @@ def daft_frame(spec: ScanSpec, parallelism: int | None) -> daft.DataFrame:
 
 
 def _needed_columns(spec: ScanSpec, pushdowns: Any) -> list[str]:
-    """Return the columns that the query returns or filters by, in the order of the scan."""
+    """Return the names of the columns that the query returns or filters by, in the order of the scan."""
     wanted = {*pushdowns.columns, *pushdowns.filter_required_column_names()}
     return [name for name in spec.output.names if name in wanted]

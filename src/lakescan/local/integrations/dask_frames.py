@@ -28,7 +28,7 @@ def dask_frame(spec: ScanSpec, parallelism: int | None) -> dask.dataframe.DataFr
 
 
 def _partition(task: ScanTask, columns: list[str] | None = None) -> pandas.DataFrame:
-    """Read a task; Dask's optimizer passes the columns that the query needs."""
+    """Read a task into a pandas data frame; Dask's optimizer passes the columns that the query needs (None: all)."""
     return _as_pandas((task if columns is None else task.select(columns)).to_arrow())
 
 

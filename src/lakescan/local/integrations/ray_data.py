@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def ray_dataset(spec: ScanSpec, parallelism: int | None, arguments: dict[str, Any]) -> ray.data.Dataset:
-    """Return the rows of a scan as a Ray data set; see `Scan.to_ray`."""
+    """Return the rows of a scan as a Ray data set; see `Scan.to_ray`.
+
+    `arguments` are passed to Ray's `read_datasource`.
+    """
     try:
         from ray.data import Datasource, ReadTask, read_datasource
         from ray.data.block import BlockMetadata
@@ -31,7 +34,7 @@ def ray_dataset(spec: ScanSpec, parallelism: int | None, arguments: dict[str, An
         """A Ray data source for the scan's tasks, which are already planned."""
 
         def estimate_inmemory_data_size(self) -> int | None:
-            """Return the stored size of the files in bytes, a lower bound of the decoded size."""
+            """Return the stored size of the files in bytes, usually less than the size in memory."""
             return sum(task.num_bytes for task in tasks)
 
         def get_read_tasks(self, parallelism: int, *args: Any, **more: Any) -> list[Any]:
@@ -45,7 +48,10 @@ def ray_dataset(spec: ScanSpec, parallelism: int | None, arguments: dict[str, An
 
 
 def _blocks(task: ScanTask) -> Iterator[pa.Table]:
-    """Read a task; a task without rows yields one empty table, so that the data set has its columns."""
+    """Yield the rows of a task as Arrow tables.
+
+    A task without rows yields one empty table, so that Ray has its columns.
+    """
     is_empty = True
     for batch in task.to_batches():
         is_empty = False

@@ -18,7 +18,8 @@ _LOG = logging.getLogger("lakescan")
 class MaintenanceAction:
     """A maintenance step, named after the `Table` method that it calls.
 
-    - `run`: runs the step; `look`: returns a preview of it, None if the finding is one.
+    - `run`: runs the step and returns its result.
+    - `look`: returns a preview of the result, for a dry run; None if the finding's cost is the preview.
     - `always`: whether the step runs without a finding, since metadata does not show whether it is needed. It does not
       run for a table whose files may not be removed.
     """

@@ -123,7 +123,7 @@ class _Measurement:
         return TableHealth(**figures, findings=findings_of(bare, self.files, facts, self._fields(), times))
 
     def _fields(self) -> list[str]:
-        """Return the partition fields as text; commas in parentheses do not separate them."""
+        """Return the partition fields as a list of texts; commas in parentheses do not separate them."""
         return [each.strip() for each in re.split(r",(?![^(]*\))", self.spec.table.partitioning)]
 
     def _deletes(self) -> dict[str, int]:
@@ -142,7 +142,10 @@ class _Measurement:
 
 
 def _histogram(sizes: np.ndarray) -> pa.Table:
-    """Return the number of files per power of two of their size (`SIZES`), from the first to the last with files."""
+    """Return a table (`SIZES`) of the number of files per power of two of their size.
+
+    It has all powers from the smallest file's to the largest's.
+    """
     if not len(sizes):
         return SIZES.empty_table()
     powers = np.floor(np.log2(np.maximum(sizes, 1))).astype(int)
@@ -152,7 +155,10 @@ def _histogram(sizes: np.ndarray) -> pa.Table:
 
 
 def _partition_figures(files: pa.Table, numbers: np.ndarray, sizes: np.ndarray, small: np.ndarray) -> pa.Table:
-    """Return the partitions with the most small files, then those with the most bytes (`PARTITIONS`)."""
+    """Return a table (`PARTITIONS`) of the partitions with the most small files, then the most bytes; at most `_SHOWN`.
+
+    `numbers`, `sizes` and `small` are each file's partition number, its bytes, and whether it is small.
+    """
     if not len(numbers):
         return PARTITIONS.empty_table()
     count = np.bincount(numbers)
@@ -168,7 +174,7 @@ def _partition_figures(files: pa.Table, numbers: np.ndarray, sizes: np.ndarray, 
 
 
 def _partition_text(partition: dict[str, object] | None) -> str:
-    """Return a partition as folders name it; fields of other partition specs are null."""
+    """Return a partition as text such as `day=2026-01-31/country=de`; fields of other partition specs are null."""
     found = [f"{name}={'null' if value is None else value}" for name, value in (partition or {}).items()]
     return "/".join(found) or "all files"
 
@@ -186,7 +192,8 @@ def findings_of(
 ) -> tuple[Finding, ...]:
     """Return the findings, in the order of maintenance.
 
-    `fields` are the partition fields as text, such as 'day(ts)', `times` the names of date and timestamp columns.
+    `health` are the figures, without findings. `fields` are the partition fields as text, such as 'day(ts)', and
+    `times` the names of date and timestamp columns.
     """
     name = shlex.quote(health.table)
     return (
@@ -403,7 +410,10 @@ def _small_partitions(
 
 
 def coarser_field(field: str, times: Collection[str]) -> str:
-    """Return a partition field with fewer values, as SQL; empty if the field does not suggest one."""
+    """Return a partition field with fewer values than `field`, such as `months(ts)` for `day(ts)`; empty without one.
+
+    `times` are the names of date and timestamp columns.
+    """
     for transform, wider in (("hour", "days"), ("day", "months"), ("month", "years")):
         if found := re.fullmatch(rf"{transform}s?\((.+)\)", field):
             return f"{wider}({found[1]})"
@@ -413,7 +423,10 @@ def coarser_field(field: str, times: Collection[str]) -> str:
 
 
 def _advice(kind: str, what: str, name: str, health: TableHealth, python: str, change: str) -> Finding:
-    """Return a finding that the user has to decide on: other partitioning, which in Delta takes a new table."""
+    """Return a finding that the user has to decide on: to change the partitioning, which in Delta takes a new table.
+
+    `python` and `change` are the call and the ALTER TABLE clause that change it in Iceberg.
+    """
     if health.manifests is not None:
         return Finding(kind, what, 0, 0, False, python, f'lakescan sql "ALTER TABLE {name} {change}"')
     source = f"delta.`{health.table}`" if "/" in health.table else health.table

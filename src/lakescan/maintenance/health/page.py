@@ -23,9 +23,9 @@ def health_as_html(health: TableHealth) -> str:
 
 
 def health_as_section(health: TableHealth) -> str:
-    """Return the page's content with its style for notebooks.
+    """Return the content of the health page as an HTML fragment with its style, for notebooks.
 
-    The style is scoped to it and uses the notebook's colours.
+    The style applies only to the fragment and uses the notebook's colours.
     """
     style = _style() + files("lakescan.maintenance.health").joinpath("notebook.css").read_text()
     return f'<div class="lakescan-health"><style>@scope {{ {style} }}</style>{_section(health)}</div>'

@@ -62,7 +62,7 @@ def _section(summary: Summary) -> str:
 
 
 def _figures(summary: Summary) -> str:
-    """Return the small charts, with the chart of deletes only if files have deletes."""
+    """Return HTML of the four small charts, without the chart of deletes if no file has deletes."""
     balance = _balance(summary.group_bytes, summary.group_splits)
     pictures = [
         ("Sizes of the files to read", _histogram(summary.file_sizes, "file-sizes", "files")),
@@ -76,7 +76,7 @@ def _figures(summary: Summary) -> str:
 
 
 def _funnel(stages: Sequence[Stage]) -> str:
-    """Return an SVG chart with one bar per stage: the share of its items that it kept."""
+    """Return an SVG chart with one bar per stage: the share of its items that are kept."""
     row, label, bar = 30, 210, 260
     parts = []
     for i, stage in enumerate(stages):
@@ -100,7 +100,10 @@ def _skip_label(stage: Stage) -> str:
 
 
 def _histogram(bins: Sequence[Bin], kind: str, what: str) -> str:
-    """Draw one column per bin."""
+    """Return an SVG chart with one column per bin, or an HTML paragraph without bins.
+
+    `kind` is a CSS class, and `what` the plural of the items that are counted.
+    """
     if not bins:
         return f'<p class="muted">no {what}</p>'
     labels, counts = [each.label for each in bins], [each.count for each in bins]
@@ -110,7 +113,10 @@ def _histogram(bins: Sequence[Bin], kind: str, what: str) -> str:
 
 
 def _balance(group_bytes: Sequence[int], group_splits: Sequence[int], most: int = 48) -> str:
-    """Draw the bytes of each group, in order. Of more than `most` groups, an evenly spaced sample is drawn."""
+    """Return an SVG chart of the bytes of each task group, in order; an HTML paragraph without groups.
+
+    Of more than `most` groups, an evenly spaced sample is drawn.
+    """
     if not group_bytes:
         return '<p class="muted">no groups</p>'
     step = max(1, math.ceil(len(group_bytes) / most))
@@ -161,7 +167,11 @@ WIDTH = 640
 
 
 def columns_chart(values: Sequence[int], labels: Sequence[str], kind: str, hints: Sequence[str], top: str = "") -> str:
-    """Draw a column for each value. `kind` is the CSS class, `hints` are tooltips, `top` labels the largest value."""
+    """Return an SVG chart with a column for each value, which must be at least one.
+
+    `labels` are below the columns (of many, only some), `kind` is the CSS class, and `hints` are tooltips. `top` is
+    text for the largest value; by default its number.
+    """
     height, base, left = 150, 120, 8
     step = (WIDTH / 2 - 2 * left) / len(values)
     largest = max(values) or 1
@@ -197,7 +207,7 @@ class PlanText(str):
 
 
 def plan_as_text(plan: ScanPlan) -> str:
-    """Return the plan as plain text."""
+    """Return the explanation of a plan as plain text."""
     summary = summarise(plan)
     width = max(len(s.name) for s in summary.stages)
     lines = [f"{summary.format} {summary.table}", *(f"  {name}: {value}" for name, value in _heading(summary))]
@@ -209,7 +219,7 @@ def plan_as_text(plan: ScanPlan) -> str:
 
 
 def plan_for_terminal(plan: ScanPlan) -> RenderableType:
-    """Return the plan as a rich renderable: a panel that draws the funnel as bars."""
+    """Return the explanation of a plan for the terminal, as a rich panel that draws the funnel as bars."""
     try:
         from rich.console import Group
         from rich.panel import Panel

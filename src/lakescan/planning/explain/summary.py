@@ -20,7 +20,10 @@ _TOP = 10
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of the funnel: its name, the numbers of items kept and skipped, and the reason for skipping."""
+    """One step of the funnel from manifests to rows: its name, the numbers of items kept and skipped, and a reason.
+
+    `note` is the reason for skipping; empty without one.
+    """
 
     name: str
     kept: int
@@ -38,7 +41,11 @@ class Bin:
 
 @dataclass(frozen=True)
 class CostlyFile:
-    """One of the files that are most expensive to read, by the bytes of the file and its deletes."""
+    """One of the files that are most expensive to read, by the bytes of the file and its deletes.
+
+    - `rows`: the recorded row count; None if unknown.
+    - `deletes`, `delete_bytes`: the number and size of its deletes.
+    """
 
     path: str
     rows: int | None
@@ -49,7 +56,13 @@ class CostlyFile:
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of a plan, in display order."""
+    """The figures of a plan, as texts and numbers, in the order of the explanations.
+
+    - `state`: the format's word for a snapshot or version. `snapshot`: its id.
+    - `residuals`, `deletes`: pairs of a text and a number of splits or of delete files.
+    - `group_bytes`, `group_splits`: a number for each task group.
+    - `costly`: the files that are most expensive to read. `hints`: advice, one sentence each.
+    """
 
     table: str
     format: str
@@ -74,7 +87,7 @@ class Summary:
 
 
 def summarise(plan: ScanPlan) -> Summary:
-    """Summarize a plan."""
+    """Compute the summary of a plan."""
     report, metrics, sizes = plan.report, plan.report.metrics, plan.groups.sizes
     return Summary(
         table=report.table,
@@ -134,20 +147,23 @@ def _stages(plan: ScanPlan) -> tuple[Stage, ...]:
 
 
 def _residuals(plan: ScanPlan) -> tuple[tuple[str, int], ...]:
-    """Return each residual with its number of splits."""
+    """Return each residual of a plan as text, with its number of splits."""
     counts = pc.value_counts(plan.splits["residual"].combine_chunks()).to_pylist() if plan.splits.num_rows else []
     return tuple((str(plan.residuals[c["values"]]), c["counts"]) for c in counts)
 
 
 def _deletes(plan: ScanPlan) -> tuple[tuple[str, int], ...]:
-    """Return each kind of delete with its number of delete files or vectors."""
+    """Return each kind of delete in a plan as text, with its number of delete files or vectors."""
     counts = pc.value_counts(plan.deletes["kind"].combine_chunks()).to_pylist() if plan.deletes.num_rows else []
     names = {DeleteKind.VECTOR: "deletion vectors"}
     return tuple((names.get(c["values"], c["values"].replace("-", " ")), c["counts"]) for c in counts)
 
 
 def _histogram(values: pa.ChunkedArray, label: Callable[[int], str]) -> tuple[Bin, ...]:
-    """Count values in bins that double in width, from the first to the last non-empty bin."""
+    """Count values in bins [1, 2), [2, 4), [4, 8), ..., from the first to the last non-empty bin; 0 counts as 1.
+
+    `label` makes the label of a bin from its lower bound.
+    """
     numbers = np.maximum(values.to_numpy(), 1)
     powers = np.floor(np.log2(numbers)).astype(int)
     if not len(powers):
@@ -157,7 +173,7 @@ def _histogram(values: pa.ChunkedArray, label: Callable[[int], str]) -> tuple[Bi
 
 
 def _deletes_per_file(plan: ScanPlan) -> tuple[Bin, ...]:
-    """Count the files with 0, 1, 2 to 3, 4 to 7, ... deletes; empty if no file has any."""
+    """Count the files with 0, 1, 2 to 3, 4 to 7, ... deletes; empty if no file has deletes."""
     counts = pa.array(plan.table.references.counts)
     some = counts.filter(pc.greater(counts, 0))
     if not len(some):
@@ -181,7 +197,7 @@ def _costly(plan: ScanPlan) -> tuple[CostlyFile, ...]:
 
 
 def human_bytes(size: float) -> str:
-    """Format a size in bytes for people: 1.5 MB."""
+    """Format a size in bytes for people, in units of 1024: 1.5 MB."""
     for unit in ("B", "KB", "MB", "GB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
@@ -190,7 +206,7 @@ def human_bytes(size: float) -> str:
 
 
 def pluralize(number: int, noun: str) -> str:
-    """Format a number of things for people: 1 file, 1,200 files."""
+    """Format a number with a noun, in the plural unless it is 1: 1 file, 1,200 files."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
@@ -200,7 +216,7 @@ _MANY_DELETES = 10
 
 
 def hints(plan: ScanPlan) -> tuple[str, ...]:
-    """Return hints for a plan, one sentence each."""
+    """Return advice for a plan, one sentence each, such as to compact small files; empty without files."""
     if not len(plan.table):
         return ()
     return (*_small_files(plan), *_delete_hints(plan), *_missing_bounds(plan), *_partitions(plan), *_skew(plan))
@@ -236,7 +252,7 @@ def _delete_hints(plan: ScanPlan) -> Iterator[str]:
 
 
 def _missing_bounds(plan: ScanPlan) -> Iterator[str]:
-    """Yield hints on filter columns without statistics in any file, which cannot skip files."""
+    """Yield a hint for each filter column without statistics in any file, which therefore cannot skip files."""
     names = {leaf.bound_id: leaf.column for leaf in leaves(plan.filter) if leaf.bound_id not in RESERVED_IDS}
     for field_id, name in names.items():
         stats = plan.table.stats.get(field_id)
@@ -249,7 +265,7 @@ def _has_values(values: pa.Array | None) -> bool:
 
 
 def _partitions(plan: ScanPlan) -> Iterator[str]:
-    """Yield a hint if the filter on a partitioned table skips no partition."""
+    """Yield a hint if a filter on a partitioned table with some files skips no partition."""
     fields = [f.name for f in plan.files.schema.field("partition").type]
     idle = not plan.report.skipped_by_partition and not plan.report.metrics.skipped_data_manifests
     if fields and plan.report.filter != "true" and idle and len(plan.table) >= _FEW:

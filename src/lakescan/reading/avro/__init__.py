@@ -1,1 +1,1 @@
-"""Avro files: blocks, codecs, records."""
+"""Avro data and delete files: reads blocks, decompresses them, and decodes their records to Arrow columns."""

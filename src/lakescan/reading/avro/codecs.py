@@ -18,11 +18,14 @@ _CHECKSUM = 4
 
 
 class TooLarge(ValueError):
-    """A block decompresses to more than the limit."""
+    """A block would decompress to more bytes than the limit (`most`)."""
 
 
 def decompress_block(codec: str, block: bytes, most: int) -> bytes:
-    """Decompress a block; raises `TooLarge` for more than `most` bytes, `ValueError` if the codec fails."""
+    """Decompress an Avro block; `codec` is a name that passed `check_codec`.
+
+    Raises `TooLarge` for more than `most` bytes, `ValueError` if the codec fails.
+    """
     try:
         return _CODECS[codec](block, most)
     except (zlib.error, lzma.LZMAError, OSError, EOFError, pa.ArrowException) as error:
@@ -43,7 +46,10 @@ def decompress_snappy(packed: bytes, most: int) -> bytes:
 
 
 def decompress_lz4(packed: bytes, most: int) -> bytes:
-    """Decompress an LZ4 block, which has no size; raises `ValueError` for a damaged block or more than `most` bytes."""
+    """Decompress an LZ4 block, which does not record its size; allocates `most` bytes.
+
+    Raises `ValueError` for a damaged block or more than `most` bytes.
+    """
     out = bytearray(most)
     try:
         return bytes(out[: cramjam.lz4.decompress_block_into(packed, out)])
@@ -52,7 +58,7 @@ def decompress_lz4(packed: bytes, most: int) -> bytes:
 
 
 def check_codec(codec: str, source: str) -> None:
-    """Raise `UnsupportedFeature` for a codec that is not in the specification."""
+    """Raise `UnsupportedFeature` for a codec that is not in the Avro specification. `source` names the file."""
     if codec not in _CODECS:
         known = ", ".join(_CODECS)
         raise UnsupportedFeature(f"Avro codec {codec[:40]!r}", f"{redact(source)} declares it; supported are {known}.")
@@ -79,7 +85,7 @@ def _xz(block: bytes, most: int) -> bytes:
 def _decompress_stream(
     decompressor: zlib._Decompress | bz2.BZ2Decompressor | lzma.LZMADecompressor, block: bytes, most: int
 ) -> bytes:
-    """Decompress a whole block. Its compressed stream must be complete."""
+    """Decompress a whole block; raises `TooLarge`, and `EOFError` if its compressed stream is incomplete."""
     data = decompressor.decompress(block, most + 1)
     if len(data) > most:
         raise TooLarge
@@ -99,7 +105,10 @@ def _zstandard(block: bytes, most: int) -> bytes:
 
 
 def _snappy(block: bytes, most: int) -> bytes:
-    """Decompress Snappy's raw format, followed by a CRC-32 of the uncompressed data."""
+    """Decompress Avro's Snappy codec: Snappy's raw format, followed by a CRC-32 of the uncompressed data.
+
+    Raises `TooLarge`, and `EOFError` if the CRC does not match.
+    """
     packed, checksum = block[:-_CHECKSUM], block[-_CHECKSUM:]
     data = decompress_snappy(packed, most)
     if zlib.crc32(data).to_bytes(4, "big") != checksum:

@@ -36,10 +36,11 @@ class NotColumnar(ValueError):
 
 @functools.cache
 def columnar_decoder() -> Any:
-    """Return the function that opens Avro files as Arrow batches; None if the extra `fast` is not installed.
+    """Return the function that opens the bytes of an Avro file for reading as Arrow batches.
 
+    None if the extra `fast` is not installed, or its version lacks the function; then records are decoded one by one.
     It is not a public API of polars-avro. The public function builds a Polars frame, which takes half as long again,
-    and reads beyond the end of a block. Records are decoded one by one with versions that lack the function.
+    and reads beyond the end of a block.
     """
     try:
         from polars_avro._avro_rs import AvroSource
@@ -52,10 +53,11 @@ def columnar_decoder() -> Any:
 def decode_columns(
     schema: Mapping[str, Any], rows: int, records: Sequence[bytes], columns: Sequence[str], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """Decode top-level columns of `rows` records from the concatenated bytes of `records`.
+    """Decode the top-level columns `columns` of `rows` records from the concatenated bytes of `records`.
 
-    Batches have at most `batch_rows` rows. Records that may have zero bytes are not supported. Raises `NotColumnar`,
-    perhaps after some batches: do not use any batch unless the last one was returned.
+    `schema` is a physical schema (`physical_schema`) that `is_columnar` accepts. Batches have at most `batch_rows`
+    rows. Records that may have zero bytes are not supported. Raises `NotColumnar`, perhaps after some batches: do not
+    use any batch unless the last one was returned.
     """
     decoder = columnar_decoder()
     if decoder is None or not rows:
@@ -91,7 +93,7 @@ def decode_columns(
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode a 64-bit integer as a zigzag varint."""
+    """Encode a signed 64-bit integer as an Avro `long` (zigzag varint)."""
     value, out = (value << 1) ^ (value >> 63), bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -103,7 +105,7 @@ def _last_record(schema: Mapping[str, Any], columns: Sequence[str]) -> tuple[byt
     """Return a marker record: its bytes, and the name and random value of the field that identifies it.
 
     A field in `columns` is preferred. All other bytes are 0, which is a valid value of every type. Raises `NotColumnar`
-    if no field has a suitable type.
+    if no field has a suitable type, or the record is too large.
     """
     if _zeros(schema) > _MOST:
         raise NotColumnar("its smallest record is too large")
@@ -119,7 +121,7 @@ def _last_record(schema: Mapping[str, Any], columns: Sequence[str]) -> tuple[byt
 
 
 def _marker_type(node: Any) -> Any:
-    """Return the type of a field, or in its union with null, if it has enough values for a marker; else None."""
+    """Return the Avro type of a field, without a union with null, if it has enough values for a marker; else None."""
     if isinstance(node, list):
         others = [each for each in node if each != "null"]
         return _marker_type(others[0]) if len(others) == 1 and len(node) == 2 else None
@@ -133,7 +135,7 @@ def _marker_type(node: Any) -> Any:
 
 
 def _random(kind: Any) -> tuple[Any, bytes]:
-    """Return a random value of a marker type, and its encoding."""
+    """Return a random value of a type from `_marker_type`, and its Avro encoding."""
     if isinstance(kind, dict):
         data = secrets.token_bytes(kind["size"])
         return data, data
@@ -148,7 +150,7 @@ def _random(kind: Any) -> tuple[Any, bytes]:
 
 
 def _zeros(node: Any) -> int:
-    """Return the number of zero bytes that encode a value of a type."""
+    """Return how many zero bytes encode a value of an Avro type: 0, an empty text, an empty array, ..."""
     if isinstance(node, list):
         return 1 + _zeros(node[0])
     if isinstance(node, str):
@@ -176,13 +178,19 @@ _WIDTH = 16  # bytes of a decimal
 
 
 def physical_schema(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record schema without logical types. `record` must not contain references to named types."""
+    """Return a record schema without logical types, with fields renamed to `c0`, `c1`, ...; enums become integers.
+
+    `record` must not contain references to named types.
+    """
     stored: dict[str, Any] = _strip_logical_types(record, count())
     return stored
 
 
 def is_columnar(node: Any) -> bool:
-    """Return whether the columnar decoder supports a physical type: no empty types, and unions only with null."""
+    """Return whether the columnar decoder supports a physical type: no empty records or fixed types, no `null`.
+
+    The only unions are those of one type with null.
+    """
     if isinstance(node, list):
         return len(node) == 2 and sum(each == "null" for each in node) == 1 and all(map(_is_something, node))
     return _is_something(node) and node != "null"
@@ -224,9 +232,9 @@ def _strip_logical_types(node: Any, names: Iterator[int]) -> Any:
 
 
 def apply_logical_types(array: pa.Array, node: Any, kind: pa.DataType) -> pa.Array:
-    """Convert an array of the physical type of `node` to the Arrow type `kind`, which has only the members to read.
+    """Convert an array of the physical type of the Avro type `node` to the Arrow type `kind`.
 
-    Raises `ValueError` for invalid values.
+    Structs in `kind` have only the members to read. Raises `ValueError` for invalid values.
     """
     node = only_type(node)
     mask = array.is_null() if array.null_count else None
@@ -280,7 +288,10 @@ def _map(array: pa.Array, node: Mapping[str, Any], kind: pa.DataType, mask: pa.A
 
 
 def _has_equal_keys(offsets: pa.Array, keys: pa.Array) -> bool:
-    """Return whether a map has duplicate keys. For these, the other decoder keeps the last entry."""
+    """Return whether any map has a duplicate key. For such maps, fastavro keeps the last entry.
+
+    `offsets` and `keys` are those of the Arrow map array.
+    """
     at = offsets.to_numpy()
     if len(at) < 2:
         return False
@@ -291,7 +302,7 @@ def _has_equal_keys(offsets: pa.Array, keys: pa.Array) -> bool:
 
 
 def _leaf(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert a column of a primitive or fixed type."""
+    """Convert an array of a primitive or fixed physical type to the Arrow type `kind`; raises `ValueError`."""
     stored = array.type
     if stored == kind:
         return array
@@ -309,7 +320,7 @@ def _leaf(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _decimals(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert big-endian two's complement bytes to decimals; raises `ValueError` for too many digits."""
+    """Convert big-endian two's complement bytes to Arrow decimals; raises `ValueError` for more than 38 digits."""
     rows = len(array)
     if pa.types.is_fixed_size_binary(array.type):
         width = array.type.byte_width

@@ -41,9 +41,9 @@ _REMOTE_BUFFER = 1 << 23  # the same for remote files, where each read is a requ
 
 @dataclass(frozen=True)
 class AvroData:
-    """An open Avro file. Its chunks are byte offsets: a block belongs to the offset where its preceding marker starts.
+    """An open Avro data or delete file (`DataFile`). Its chunks are byte offsets.
 
-    The marker is the sync marker of the header or of the previous block.
+    A block belongs to the offset where the preceding sync marker, of the header or of the previous block, starts.
     """
 
     blocks: AvroBlocks
@@ -52,19 +52,20 @@ class AvroData:
 
     @property
     def rows(self) -> int | None:
-        """The row count, None until the last block was passed."""
+        """The row count; None until the last block was read or skipped."""
         return self.blocks.rows
 
     def chunks(self, start: int, stop: int) -> Sequence[int]:
-        """Return the range of byte offsets of the file in [start, stop)."""
+        """Return the byte offsets of the file in [start, stop), as a range; see `AvroData`."""
         return range(start, min(stop, self.blocks.size))
 
     def batches(
         self, chunks: Sequence[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the file position of the first row and a batch of the projection's columns; `chunks` is a range.
+        """Yield the file position of the first row, and a batch of the projection's columns.
 
-        Raises `CorruptData` if a block cannot be decoded, or its row count differs from the one it declares.
+        `chunks` is a range of byte offsets. Raises `CorruptData` if a block cannot be decoded, or its row count differs
+        from the one it declares, and `LimitExceeded` for a block that is too large.
         """
         if not chunks:
             return
@@ -79,7 +80,7 @@ class AvroData:
 
 
 def _prune_members(field: pa.Field, read: FileField) -> pa.Field:
-    """Return the field with only those struct members that are read. Other members are not converted."""
+    """Return an Arrow field with only those struct members that are read. Other members are not converted."""
     if not pa.types.is_struct(field.type):
         return field
     return field.with_type(pa.struct([_prune_members(field.type.field(each.index), each) for each in read.children]))
@@ -87,7 +88,10 @@ def _prune_members(field: pa.Field, read: FileField) -> pa.Field:
 
 @contextmanager
 def open_avro(storage: Storage, path: str, key: FileKey | None = None) -> Iterator[AvroData]:
-    """Context manager: open a data or delete file; raises `MissingFile`, and `CorruptData` if it is not Avro."""
+    """Context manager: open a data or delete file, decrypted with `key` if it is not None.
+
+    Raises `MissingFile`, `CorruptData` if it is not Avro, and `UnsupportedFeature` for its codec or a union type.
+    """
     with open_stream(storage, path, key) as handle:
         with decoding(path, "its header"):
             size = int(handle.size())
@@ -107,9 +111,10 @@ _WORK = 16  # decoding a byte takes as much time as processing so many bytes of 
 
 @dataclass
 class BlockDecoder:
-    """Decodes the columns `fields` of the records of a schema. The types of `fields` may lack struct members.
+    """Decodes the columns `fields` of the records of the schema `record`, whose minimum size is `least` bytes.
 
-    `columnar` selects the columnar decoder (True) or fastavro (False). By default, the amount of data decides.
+    The types of `fields` (from `arrow_field`) may lack struct members. `columnar` selects the columnar decoder (True)
+    or fastavro (False). By default, the amount of data decides.
     """
 
     record: Mapping[str, Any]
@@ -121,7 +126,8 @@ class BlockDecoder:
     def batches(self, blocks: Iterator[Block]) -> Iterator[tuple[int, int, list[pa.Array]]]:
         """Yield the file position of the first row, the number of rows and the columns, for groups of blocks.
 
-        Raises `ValueError`, or errors of pyarrow and fastavro, for records that do not match their schema or number.
+        Without `fields`, the columns are empty. Raises `ValueError`, or errors of pyarrow and fastavro, for records
+        that do not match their schema or number.
         """
         for some in _group_blocks(blocks):
             rows = sum(block.rows for block in some)
@@ -176,12 +182,15 @@ class BlockDecoder:
 
     @cached_property
     def _array(self) -> Any:
-        """The schema of an array of the physical records."""
+        """fastavro's schema of an array of the physical records, as which a group of blocks is decoded."""
         return fastavro.parse_schema({"type": "array", "items": self._physical_schema})
 
 
 def _group_blocks(blocks: Iterator[Block]) -> Iterator[list[Block]]:
-    """Group non-empty blocks to about `_TOGETHER` bytes; raises `ValueError` for bytes without records."""
+    """Yield lists of consecutive non-empty blocks, each of at least 4 MiB except the last.
+
+    Raises `ValueError` for a block that has bytes, but declares no records.
+    """
     some: list[Block] = []
     size = 0
     for block in blocks:
@@ -219,7 +228,11 @@ class Block:
 
 @dataclass
 class AvroBlocks:
-    """An open Avro file. `body` is the offset of its first block. `rows` is None until the end of the file was read."""
+    """An open Avro file of `size` bytes, as blocks of records.
+
+    `marker` is the sync marker, `body` the offset of the first block. `rows` is None until the end of the file was
+    read.
+    """
 
     file: BinaryIO
     path: str
@@ -232,14 +245,14 @@ class AvroBlocks:
 
     @property
     def record(self) -> Mapping[str, Any]:
-        """The schema of the records."""
+        """The Avro schema of the records, without type references."""
         return self.schema.record
 
     def read_blocks(self, start: int, stop: int) -> Iterator[Block]:
         """Yield the blocks whose preceding sync marker starts in the bytes [start, stop), as in Java's readers.
 
-        Earlier blocks are skipped by their sizes, to count their rows. Raises `ValueError` for an incomplete or invalid
-        block, and `LimitExceeded` for one that is too large.
+        Earlier blocks are skipped by their sizes, to count their rows. Raises `ValueError` or `EOFError` for an
+        incomplete or invalid block, and `LimitExceeded` for one that is too large.
         """
         at, first_row = self.body, 0
         self.file.seek(at)
@@ -275,9 +288,10 @@ class AvroBlocks:
 
 
 def open_blocks(file: BinaryIO, path: str, size: int) -> AvroBlocks:
-    """Read the header of a file of `size` bytes.
+    """Read the header of an Avro file of `size` bytes.
 
-    Raises `ValueError` if it is not Avro, and `UnsupportedFeature` for an unknown codec.
+    Raises `ValueError`, `EOFError` or `KeyError` if it is not a valid Avro file, and `UnsupportedFeature` for an
+    unknown codec.
     """
     if file.read(len(_MAGIC)) != _MAGIC:
         raise ValueError("it does not start with Avro's magic bytes")
@@ -298,7 +312,10 @@ def open_blocks(file: BinaryIO, path: str, size: int) -> AvroBlocks:
 
 
 def _read_exactly(file: BinaryIO, length: int, most: int) -> bytes:
-    """Read exactly `length` bytes. A length above `most`, the file's size, is rejected before memory is allocated."""
+    """Read exactly `length` bytes; raises `EOFError` if the file ends before.
+
+    A length above `most`, the file's size, raises `ValueError` before memory is allocated.
+    """
     if not 0 <= length <= most:
         raise ValueError(f"it declares {length:,} bytes but has {most:,}")
     data = file.read(length)
@@ -308,7 +325,10 @@ def _read_exactly(file: BinaryIO, length: int, most: int) -> bytes:
 
 
 def _read_varint(file: BinaryIO, first: bytes = b"") -> int:
-    """Read a zigzag varint."""
+    """Read a zigzag varint of at most 64 bits. `first` is its first byte if it was read already.
+
+    Raises `ValueError` or `EOFError`.
+    """
     value = 0
     for place in range(_NUMBER):
         byte = (first or _read_exactly(file, 1, 1))[0]

@@ -27,7 +27,7 @@ _DIGITS = 38  # maximum precision of a decimal
 
 @dataclass(frozen=True)
 class WrittenSchema:
-    """A record schema without type references; `least` is the minimum number of bytes of a record."""
+    """An Avro record schema without type references; `least` is the minimum number of bytes of a record."""
 
     record: Mapping[str, Any]
     least: int
@@ -35,7 +35,7 @@ class WrittenSchema:
 
 @functools.lru_cache(maxsize=128)
 def parse_avro_schema(text: bytes, depth: int = _DEPTH) -> WrittenSchema:
-    """Parse the schema of a file's records; raises `ValueError` if it is invalid or nests deeper than `depth`."""
+    """Parse the JSON schema of a file's records; raises `ValueError` if it is invalid or nests deeper than `depth`."""
     try:
         node = json.loads(text)
     except RecursionError:
@@ -49,7 +49,10 @@ def parse_avro_schema(text: bytes, depth: int = _DEPTH) -> WrittenSchema:
 
 
 class _Resolver:
-    """Resolves a schema: returns each type with its references replaced, and the minimum bytes of a value."""
+    """Resolves an Avro schema: `resolve` returns a type without references, and the minimum bytes of a value.
+
+    Raises `ValueError` for an invalid or recursive type, and one that nests deeper than `depth`.
+    """
 
     def __init__(self, depth: int) -> None:
         self._most = depth
@@ -87,7 +90,7 @@ class _Resolver:
         return self._resolve_name(kind, depth)
 
     def _resolve_name(self, name: Any, depth: int) -> tuple[Any, int]:
-        """Resolve a primitive type, or a type defined earlier."""
+        """Resolve the name of a primitive type, or of a type defined earlier; see `_Resolver`."""
         if isinstance(name, str) and name in _LEAST:
             return name, _LEAST[name]
         if name in self._within:
@@ -144,7 +147,7 @@ class _Resolver:
 
 
 def _check_decimal(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the precision and scale if the type is a decimal; return a copy of the type."""
+    """Return a copy of a type; raises `ValueError` if it is a decimal with an invalid precision or scale."""
     if node.get("logicalType") == "decimal":
         digits, scale = node.get("precision"), node.get("scale", 0)
         if not _is_number(digits, 1, _DIGITS) or not _is_number(scale, 0, digits):
@@ -179,12 +182,16 @@ _NO_NAMES: Mapping[int, str] = {}
 
 
 def arrow_field(node: Mapping[str, Any], names: Mapping[int, str] = _NO_NAMES) -> pa.Field:
-    """Return the Arrow field of a record's field; `names` renames fields by id."""
+    """Return the Arrow field of an Avro record's field; `names` renames fields by id.
+
+    The Arrow field's metadata has the Avro name and the field id. Raises `UnsupportedFeature` for unions of several
+    types.
+    """
     return _field(node["name"], node["type"], node.get("field-id"), names)
 
 
 def field_of_type(node: Mapping[str, Any], kind: pa.DataType, names: Mapping[int, str]) -> pa.Field:
-    """Return the Arrow field of a record's field whose Arrow type is already known."""
+    """Return the Arrow field of an Avro record's field, as `arrow_field` does, with the Arrow type `kind`."""
     return _field_with_id(node["name"], kind, node.get("field-id"), names)
 
 
@@ -217,7 +224,10 @@ def _arrow_type(node: Any, names: Mapping[int, str]) -> pa.DataType:
 
 
 def only_type(node: Any) -> Any:
-    """Return the other type of a union with null, and other types unchanged; raises `UnsupportedFeature` for others."""
+    """Return the type in a union with null, and a type that is not a union unchanged.
+
+    Raises `UnsupportedFeature` for unions of several types.
+    """
     if not isinstance(node, list):
         return node
     options = [n for n in node if n != "null"]
@@ -246,7 +256,7 @@ def _nested_type(node: Mapping[str, Any], names: Mapping[int, str]) -> pa.DataTy
 
 
 def column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Convert values from fastavro to an Arrow array of a type from `arrow_field`."""
+    """Convert Python values from fastavro to an Arrow array of a type from `arrow_field`."""
     if pa.types.is_struct(kind):
         return _struct(values, kind)
     if pa.types.is_list(kind):
@@ -278,7 +288,7 @@ def _struct(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _pairs(value: Any, kind: pa.DataType) -> list[tuple[Any, Any]]:
-    """Return the entries of a map, from an Avro map or an array of key-value records."""
+    """Return the (key, value) entries of a map from fastavro: an Avro map, or an array of key-value records."""
     if isinstance(value, dict):
         return list(value.items())
     key, item = _key(kind.key_field), _key(kind.item_field)
@@ -286,7 +296,7 @@ def _pairs(value: Any, kind: pa.DataType) -> list[tuple[Any, Any]]:
 
 
 def _key(field: pa.Field) -> str:
-    """Return the field's name in Avro records."""
+    """Return the name in Avro records of a field from `arrow_field`, which may have been renamed."""
     return str(field.metadata[b"avro.name"].decode())
 
 

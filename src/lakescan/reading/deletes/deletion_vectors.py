@@ -19,7 +19,7 @@ from lakescan.storage.errors import redact
 
 
 def load_vector(storage: Storage, delete: DeleteFile) -> BitMap64:
-    """Load the positions in a deletion vector.
+    """Load the positions of deleted rows in a deletion vector: a blob in a file, or inline in the metadata.
 
     Raises `CorruptMetadata` if it cannot be decoded or its cardinality differs from the recorded one; `StorageError`;
     `UnsupportedFeature` if it is encrypted and a key manager is missing; `LimitExceeded` if it is larger than
@@ -54,9 +54,9 @@ def _read_vector(storage: Storage, delete: DeleteFile, where: str) -> BitMap64:
 
 
 def check_vector_rows(vector: BitMap64, path: str, rows: int | None) -> BitMap64:
-    """Return the vector; raise `CorruptData` if it deletes rows past the end of its file, which has `rows` rows.
+    """Return the vector; raise `CorruptData` if it deletes rows past the end of the data file `path`.
 
-    If the row count was not recorded (None, or -1), the limit is `limits.ROWS`.
+    `rows` is the file's row count. If it was not recorded (None, or -1), the limit is `limits.ROWS`.
     """
     known = limits.ROWS if rows is None or rows < 0 else rows
     if vector and vector.max() >= known:
@@ -79,7 +79,10 @@ _BITMAP = 200  # approximate bytes of an empty bitmap
 
 
 def decode_framed(blob: bytes, where: str) -> BitMap64:
-    """Decode a blob with length and CRC; raises `CorruptMetadata` if they do not match."""
+    """Decode the blob of a deletion vector in a file: length, magic number, bitmap, CRC-32.
+
+    `where` names the vector in messages. Raises `CorruptMetadata` if the blob is damaged.
+    """
     if len(blob) < 12:
         raise CorruptMetadata(f"the deletion vector at {where} has only {len(blob)} bytes: it is truncated")
     length = int.from_bytes(blob[:4], "big")
@@ -92,7 +95,10 @@ def decode_framed(blob: bytes, where: str) -> BitMap64:
 
 
 def decode_bitmaps(body: bytes, where: str) -> BitMap64:
-    """Decode the magic number and the bitmap after it; raises `CorruptMetadata`."""
+    """Decode an inline deletion vector: the magic number, and a portable 64-bit Roaring bitmap.
+
+    `where` names the vector in messages. Raises `CorruptMetadata`.
+    """
     if len(body) < 12 or int.from_bytes(body[:4], "little") != MAGIC:
         raise CorruptMetadata(f"the deletion vector at {where} does not start with its magic number")
     try:
@@ -102,12 +108,12 @@ def decode_bitmaps(body: bytes, where: str) -> BitMap64:
 
 
 def bitmap_of(positions: np.ndarray) -> BitMap64:
-    """Return a bitmap of positions, which may be in any order."""
+    """Return a bitmap of non-negative positions, which may be in any order, with duplicates."""
     return BitMap64(array.array("Q", np.ascontiguousarray(positions, dtype=np.uint64).tobytes()))
 
 
 def positions_in_range(bitmap: BitMap64, first: int, rows: int) -> np.ndarray:
-    """Return the positions in [first, first + rows), ascending and relative to `first`.
+    """Return the positions in [first, first + rows), ascending and relative to `first`, as 64-bit integers.
 
     Memory is bounded by the range.
     """
@@ -117,7 +123,7 @@ def positions_in_range(bitmap: BitMap64, first: int, rows: int) -> np.ndarray:
 
 
 def words_of(bitmap: BitMap64) -> Iterator[np.ndarray]:
-    """Yield the bitmap as arrays of 64-bit words, lowest bit first, up to its last position."""
+    """Yield the bitmap as arrays of 64-bit words, lowest bit first, up to its last position; nothing if it is empty."""
     if not bitmap:
         return
     count = bitmap.max() // 64 + 1
@@ -129,14 +135,14 @@ def words_of(bitmap: BitMap64) -> Iterator[np.ndarray]:
 
 
 def union_bitmaps(bitmaps: Sequence[BitMap64]) -> BitMap64:
-    """Return the union of bitmaps; the bitmap itself if there is only one."""
+    """Return the union of bitmaps: a new one, or the bitmap itself if there is only one. Empty without any."""
     if len(bitmaps) == 1:
         return bitmaps[0]
     return BitMap64.union(*bitmaps) if bitmaps else BitMap64()
 
 
 def size_of(bitmap: BitMap64) -> int:
-    """Return the approximate bytes of a bitmap in memory."""
+    """Return the approximate number of bytes that a bitmap takes in memory."""
     stats = bitmap.get_statistics()
     containers = (
         stats["n_bytes_array_containers"] + stats["n_bytes_run_containers"] + stats["n_bytes_bitset_containers"]
@@ -148,9 +154,9 @@ _KEYS = 2**63  # positions are signed in Java
 
 
 def encode_bitmaps(bitmap: BitMap64) -> bytes:
-    """Return the magic number and the portable 64-bit bitmap, with the smallest kind of each container.
+    """Return an inline deletion vector: the magic number and the portable 64-bit Roaring bitmap, compressed.
 
-    Raises `LimitExceeded` for positions from 2**63 on, and for a vector that is too large for readers.
+    Raises `LimitExceeded` for positions from 2**63 on, and for more than `limits.VECTOR` bytes, which readers refuse.
     """
     if bitmap and bitmap.max() >= _KEYS:
         raise LimitExceeded(f"row {bitmap.max():,} cannot be deleted: positions are below 2**63")
@@ -166,6 +172,6 @@ def encode_bitmaps(bitmap: BitMap64) -> bytes:
 
 
 def encode_framed(bitmap: BitMap64) -> bytes:
-    """Return a blob with length and CRC; raises `LimitExceeded` like `encode_bitmaps`."""
+    """Return the blob of a deletion vector for a file: length, `encode_bitmaps`, CRC-32; raises `LimitExceeded`."""
     body = encode_bitmaps(bitmap)
     return len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")

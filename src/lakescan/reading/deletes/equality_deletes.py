@@ -50,10 +50,13 @@ _KEYS: CacheKind[DeletedKeyMap | None] = CacheKind("equality deletes", lambda ke
 
 
 class _Matcher(Protocol):
-    """Matches rows with the equality deletes of one scope."""
+    """Finds the rows that the equality deletes of one scope match: a partition or the whole table."""
 
     def hits(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> np.ndarray:
-        """Return a mask of the rows of a batch that a delete matches. `first` is the position of its first row."""
+        """Return a mask of the rows of a batch that a delete matches. `first` is the position of its first row.
+
+        `columns` returns the batch's columns by field id.
+        """
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,10 @@ class _PositionMatcher:
 
 
 class _KeyBuffer:
-    """Deleted keys in memory, with their sequence numbers."""
+    """Deleted keys in memory, with their sequence numbers.
+
+    `ids` are the compared fields, and `schema` has the columns of the batches of keys.
+    """
 
     def __init__(self, ids: tuple[int, ...], schema: Schema) -> None:
         self._ids, self._schema = ids, schema
@@ -92,14 +98,14 @@ class _KeyBuffer:
         self.size += batch.nbytes
 
     def has_room(self, batch: pa.RecordBatch) -> bool:
-        """Return whether the buffer is empty, or has room for a batch."""
+        """Return whether a batch of keys fits (`KEYS_AT_ONCE`, `BYTES_AT_ONCE`), or the buffer is empty."""
         fits = self.rows + batch.num_rows <= KEYS_AT_ONCE and self.size + batch.nbytes <= BYTES_AT_ONCE
         return not self.rows or fits
 
     def deduplicate(self) -> DeletedKeyMap | None:
-        """Remove duplicates. If this does not free half of the buffer, return the distinct keys, else None.
+        """Remove duplicate keys. Return None if this frees half of the buffer, else the map of the distinct keys.
 
-        Upserts delete the same keys repeatedly, so duplicates are common.
+        After None, the buffer has the distinct keys. Upserts delete the same keys repeatedly, so duplicates are common.
         """
         table, sequence = self._table()
         keys, number = DeletedKeyMap.build_index(self._ids, self._columns(table), sequence)
@@ -113,7 +119,7 @@ class _KeyBuffer:
         return None
 
     def keys(self) -> DeletedKeyMap:
-        """Return the map of all keys in the buffer."""
+        """Return the map of all keys in the buffer to their newest sequence numbers."""
         table, sequence = self._table()
         return DeletedKeyMap.build(self._ids, self._columns(table), sequence)
 
@@ -128,8 +134,9 @@ class _KeyBuffer:
 class EqualityDeletes:
     """The equality deletes of a task group or a whole plan. Each delete file is decoded once, on first use.
 
-    Thread-safe. Delete files that do not apply to a data file are harmless, since sequence numbers decide. `tasks`
-    returns the tasks that the deletes apply to; it may be called repeatedly.
+    `deletes` lists the delete files (schema `planning.file_table.DELETES`). `tasks` returns the tasks that they apply
+    to; it may be called repeatedly. Thread-safe. Delete files that do not apply to a data file are harmless, since
+    sequence numbers decide.
     """
 
     def __init__(self, context: ReadContext, deletes: pa.Table, tasks: Callable[[], Iterable[FileScanTask]]) -> None:
@@ -147,8 +154,9 @@ class EqualityDeletes:
     ) -> np.ndarray | None:
         """Return a mask of the rows of a batch that equality deletes match. `first` is its first row's position.
 
-        `kept` selects the deletes that mark the only wanted rows, instead of those that delete rows. Returns None if
-        the task has no deletes of that kind.
+        `columns` returns the batch's columns by field id. `kept` selects the deletes that mark the only wanted rows,
+        instead of those that delete rows. Returns None if the task has no deletes of that kind. Raises the errors of
+        `read_deleted_keys`.
         """
         places = [place for place in task.equality_places if place.kept is kept]
         masks = [self._matcher(place).hits(task, first, columns, rows) for place in places]
@@ -194,9 +202,9 @@ class EqualityDeletes:
         return _PositionMatcher(self._positions(place, started[0] if started else self._pieces(ids, files)))
 
     def _pieces(self, ids: tuple[int, ...], files: Sequence[DeleteFile]) -> Iterator[DeletedKeyMap]:
-        """Yield the distinct keys of all files, in parts of limited size (`KEYS_AT_ONCE`, `BYTES_AT_ONCE`).
+        """Yield the distinct keys of all files as maps of limited size (`KEYS_AT_ONCE`, `BYTES_AT_ONCE`).
 
-        There is at least one part.
+        Keys that are in several maps are not merged. Yields at least one map, which may be empty.
         """
         schema = compared_columns(self._context, ids)
         buffer = _KeyBuffer(ids, schema)
@@ -209,7 +217,10 @@ class EqualityDeletes:
         yield buffer.keys()
 
     def _positions(self, place: EqualityScope, pieces: Iterator[DeletedKeyMap]) -> dict[str, BitMap64]:
-        """Return the positions of deleted rows by data file. Reads the key columns once per part of the keys."""
+        """Return the positions of deleted rows by data file, for keys that do not fit into memory.
+
+        `pieces` are maps of the keys of the scope `place`. Reads the key columns of the data files once per map.
+        """
         schema = compared_columns(self._context, place.ids)
         deleted: dict[str, BitMap64] = {}
         for keys in pieces:
@@ -224,7 +235,10 @@ class EqualityDeletes:
 
 
 def compared_columns(context: ReadContext, ids: tuple[int, ...]) -> Schema:
-    """Return the table's top-level columns that contain the compared fields, including dropped columns."""
+    """Return the top-level columns of the table that contain the fields `ids`, including dropped columns.
+
+    Raises `UnsupportedFeature` for a dropped member of a struct.
+    """
     known = context.table_schema
     missing = [i for i in ids if i not in known.by_id]
     if missing:
@@ -234,7 +248,11 @@ def compared_columns(context: ReadContext, ids: tuple[int, ...]) -> Schema:
 
 
 def read_deleted_keys(context: ReadContext, file: DeleteFile, schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Read the keys of an equality delete file, in batches with the columns of the schema."""
+    """Read the keys of an equality delete file, in batches with the columns of the schema.
+
+    Raises `MissingFile`, `CorruptData` if it cannot be decoded or has fewer rows than recorded, and
+    `UnsupportedFeature` for a format or encryption that cannot be read.
+    """
     path, matching = file.location, context.matching
     opened = open_data_file(context.storage, path, file.row_format, file.key_metadata, verify=context.verify)
     with opened as data, decoding(path, "its deleted keys"):
@@ -251,8 +269,9 @@ def read_deleted_keys(context: ReadContext, file: DeleteFile, schema: Schema) ->
 class DeletedKeyMap:
     """A map from deleted keys to their newest sequence number, built column by column.
 
-    `codes` number each column's values. `levels` are the sorted known combinations of the columns so far; the number of
-    a combination is its index. `newest` has the newest sequence number for each combination of all columns.
+    `columns` are the field ids of the key, and `codes` number each column's values. `levels` are the sorted
+    combinations of the columns so far (None for the first column), as one number each; the number of a combination is
+    its index. `newest` has the newest sequence number for each combination of all columns.
     """
 
     columns: tuple[int, ...]
@@ -262,14 +281,17 @@ class DeletedKeyMap:
 
     @staticmethod
     def build(columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray) -> DeletedKeyMap:
-        """Build the map of keys (one array per column), which were deleted at these sequence numbers."""
+        """Build the map of keys (one array per column, one row per key).
+
+        `sequence` has the sequence number that deletes each key.
+        """
         return DeletedKeyMap.build_index(columns, keys, sequence)[0]
 
     @staticmethod
     def build_index(
         columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray
     ) -> tuple[DeletedKeyMap, np.ndarray]:
-        """Build the map, and return it with the number of each key in it."""
+        """Build the map (see `build`), and return it with the index of each row's key in `newest`."""
         codes: list[KeyCodes] = []
         levels: list[np.ndarray | None] = []
         numbers = np.zeros(len(sequence), dtype=np.int64)
@@ -293,7 +315,10 @@ class DeletedKeyMap:
         return self.newest.nbytes + levels + sum(codes.nbytes for codes in self.codes)
 
     def newest_delete(self, columns: Columns, rows: int) -> np.ndarray:
-        """Return for each row the newest sequence number that deletes its key; -1 if none does."""
+        """Return for each row the newest sequence number that deletes its key; -1 if it is not deleted.
+
+        `columns` returns the column of a field id, with `rows` values.
+        """
         if not len(self.newest):
             return np.full(rows, -1, dtype=np.int64)
         numbers, known = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=bool)
@@ -311,6 +336,6 @@ class DeletedKeyMap:
 
 
 def comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return values as one array of their storage type. Columns of type unknown become null booleans."""
+    """Return values as one array, extension types as their storage. Columns of type unknown become null booleans."""
     array = storage(as_array(values))
     return pa.nulls(len(array), pa.bool_()) if pa.types.is_null(array.type) else array

@@ -17,10 +17,10 @@ from lakescan.common.hashing import hashes
 
 @dataclass(frozen=True)
 class KeyCodes:
-    """The known values as sorted `numbers`. A value's code is its index. With `has_null`, null has the next code.
+    """The distinct values of a column of type `kind`, each with a code: its index in the sorted `numbers`.
 
-    `texts` are the values if `numbers` are hashes. `is_exact` is False if two values share a hash: then `texts` are
-    searched instead.
+    With `has_null`, null has the next code. `texts` are the values if `numbers` are hashes, else None. `is_exact` is
+    False if two values share a hash: then `texts` are searched instead.
     """
 
     kind: pa.DataType
@@ -31,7 +31,7 @@ class KeyCodes:
 
     @staticmethod
     def build(values: pa.Array) -> tuple[KeyCodes, np.ndarray]:
-        """Build codes for the distinct values; also return the code of each value."""
+        """Build codes for the distinct values of a column; also return the code of each value."""
         valid = values.is_valid().to_numpy(zero_copy_only=False)
         known = values.drop_null()
         distinct, inverse = np.unique(_numbers(known), return_inverse=True)
@@ -58,7 +58,7 @@ class KeyCodes:
         return self.numbers.nbytes + (0 if self.texts is None else self.texts.nbytes)
 
     def find(self, values: pa.Array) -> np.ndarray:
-        """Return the code of each value; -1 for unknown values."""
+        """Return the code of each value, which is cast to `kind`; -1 for values that have no code."""
         values = values.cast(self.kind)
         valid = values.is_valid().to_numpy(zero_copy_only=False)
         result = np.full(len(values), len(self.numbers) if self.has_null else -1, dtype=np.int64)
@@ -81,14 +81,15 @@ class KeyCodes:
 
 
 def _has_width(kind: pa.DataType) -> bool:
-    """Return whether every value of the type fits in 64 bits."""
+    """Return whether values of an Arrow type are numbers, booleans, dates or times, which fit in 64 bits."""
     return bool(pa.types.is_primitive(kind)) and not pa.types.is_decimal(kind)
 
 
 def _numbers(values: pa.Array) -> np.ndarray:
-    """Return values without nulls as 64-bit numbers. NaN equals NaN, and 0.0 does not equal -0.0.
+    """Return values without nulls as 64-bit numbers, equal for equal values: strings, bytes and decimals as hashes.
 
-    Iceberg's Java library compares the keys of equality deletes this way (`Double.compare`), unlike SQL.
+    NaN equals NaN, and 0.0 does not equal -0.0. Iceberg's Java library compares the keys of equality deletes this way
+    (`Double.compare`), unlike SQL.
     """
     if not _has_width(values.type):
         plain = values if not pa.types.is_decimal(values.type) else values.cast(pa.string())

@@ -56,7 +56,10 @@ _POSITIONS: CacheKind[PositionsByFile] = CacheKind("position deletes", lambda po
 
 @dataclass(frozen=True)
 class RowSelection:
-    """The positions of a file's deleted rows, and those of the only wanted rows (`kept`), None if all are wanted."""
+    """The rows of a data file to read, by position: `deleted` rows, and the only wanted rows (`kept`).
+
+    `kept` is None if all rows are wanted.
+    """
 
     deleted: BitMap64
     kept: BitMap64 | None = None
@@ -64,7 +67,8 @@ class RowSelection:
     def live_rows(self, first: int, rows: int, also: np.ndarray | None = None) -> pa.Array | None:
         """Return a mask of the live rows in a batch whose first row is at position `first`; None if all are live.
 
-        `also` is a mask of rows wanted in addition to `kept`; if set, no other rows are wanted.
+        Live rows are wanted and not deleted. `also` is a mask of rows that are wanted in addition to `kept`; if it is
+        set, no other rows are wanted.
         """
         deleted = positions_in_range(self.deleted, first, rows) if self.deleted else _NO_POSITIONS
         if self.kept is None and also is None and not len(deleted):
@@ -79,9 +83,9 @@ class RowSelection:
 class DeleteLoader:
     """Loads the deleted positions of one task group's data files, as bitmaps.
 
-    Delete files are decoded as a whole, and cached for other groups: bitmaps take at most two bytes per position. Row
-    counts must match the manifests. `verify`: check the checksums of pages. `executor`: decode files in parts on its
-    workers.
+    `data_paths` are the locations of the data files, which `places` matches with those in delete files. Delete files
+    are decoded as a whole, and cached for other groups: bitmaps take at most two bytes per position. `verify`: check
+    the checksums of pages. `executor`: decode files in splits on its workers.
     """
 
     def __init__(
@@ -105,12 +109,12 @@ class DeleteLoader:
         same_place: Sequence[str] | None = None,
         rows: int | None = None,
     ) -> RowSelection:
-        """Return the selection of a data file's rows: positions deleted, and positions kept unless all are.
+        """Return the selection of a data file's rows, from its position deletes and deletion vectors.
 
-        `same_place` are other live files whose locations have the same canonical form, if any; `rows` is the file's row
-        count, if known. Raises `UnsupportedFeature` if a delete may mean any of these files, and `CorruptData` for a
-        deletion vector with rows past the end of the file. Position deletes past the end are ignored, as in Iceberg's
-        Java library.
+        `deletes` may include equality deletes, which are ignored. `same_place` are other live files whose locations
+        have the same canonical form, if any; `rows` is the file's row count, if known. Raises `UnsupportedFeature` if a
+        delete may mean any of these files, and `CorruptData` for a deletion vector with rows past the end of the file.
+        Position deletes past the end are ignored, as in Iceberg's Java library.
         """
         others = same_place or ()
         deleted, kept = (
@@ -135,7 +139,10 @@ class DeleteLoader:
         return positions.positions_of([path, *positions.other_spellings(path, self._place_of[path], others)])
 
     def positions(self, delete: DeleteFile) -> PositionsByFile:
-        """Return the positions in a position delete file, which is read once."""
+        """Return the positions in a position delete file, which is read only once.
+
+        Raises `MissingFile`, `CorruptData` for a damaged file, and `UnsupportedFeature`.
+        """
         location = delete.location
         if location not in self._position_files:
             self._position_files[location] = self._position_file(delete)
@@ -165,7 +172,7 @@ class DeleteLoader:
         return positions
 
     def _read_position_file(self, delete: DeleteFile) -> Deletes:
-        """Read the positions by data file. Memory is bounded by the bitmaps."""
+        """Read a delete file; return its positions by data file. Memory is bounded by the bitmaps."""
         size = delete.size or 0
         whole = _PositionDeletes(self._storage, delete.location, delete.row_format, delete.key_metadata, self._verify)
         if self._executor is None:
@@ -182,11 +189,11 @@ class DeleteLoader:
         return positions
 
     def _report_spellings(self, location: str, positions: PositionsByFile) -> None:
-        """Log deletes that reference a data file in another notation, or under another scheme or host.
+        """Log data files that a delete file references in another notation, or under another scheme or host.
 
-        Deletes of the same canonical location are applied. `hdfs://host/x` and `/x` are not known to be the same file
-        unless the table's own location or `relocate` implies it. Such deletes are not applied, but may have been
-        intended.
+        `location` is that of the delete file. Deletes of the same canonical location are applied. `hdfs://host/x` and
+        `/x` are not treated as the same file unless the table's own location or `relocate` implies it. Such deletes are
+        not applied, but may have been intended.
         """
         others = positions.names.filter(pc.invert(pc.is_in(positions.names, value_set=self._data_paths)))
         places = self._places.canonicalize(self._data_paths)
@@ -210,7 +217,10 @@ class DeleteLoader:
 
 @dataclass(frozen=True)
 class _PositionDeletes:
-    """The row groups of a position delete file whose first byte is in [start, stop). Can be sent to a worker."""
+    """The row groups of a position delete file whose first byte is in [start, stop). Can be sent to a worker.
+
+    `path` is the file's location.
+    """
 
     storage: Storage
     path: str
@@ -221,7 +231,7 @@ class _PositionDeletes:
     stop: int = NO_END
 
     def read(self) -> tuple[Deletes, int]:
-        """Read the positions by data file; also return the number of rows read."""
+        """Read the positions by data file location; also return the number of rows read. Raises `CorruptData`."""
         matching = FieldMatching(by_id=True)
         deletes: Deletes = {}
         rows = 0
@@ -239,17 +249,17 @@ class _PositionDeletes:
 
 
 def _drop_past_end(positions: BitMap64, rows: int | None) -> BitMap64:
-    """Remove positions past the end of a file with `rows` rows, if the count is known."""
+    """Return the positions below the row count `rows`; all if it is unknown (None or negative)."""
     if not positions or rows is None or rows < 0 or positions.max() < rows:
         return positions
     return positions & BitMap64(range(rows))
 
 
 def check_count(location: str, rows: int, recorded: int | None) -> None:
-    """Compare a delete file's row count with its manifest's. Unknown counts (None or -1) pass.
+    """Compare the row count `rows` of a delete file with `recorded`, that of its manifest.
 
-    Raises `CorruptData` if the file has fewer rows, since deletes are lost. If it has more, all of them apply, as in
-    Impala, and a warning is logged: manifests that were edited by hand have such counts.
+    Unknown counts (None or -1) pass. Raises `CorruptData` if the file has fewer rows, since deletes are lost. If it has
+    more, all of them apply, as in Impala, and a warning is logged: manifests that were edited by hand have such counts.
     """
     if recorded is None or recorded < 0 or rows == recorded:
         return
@@ -267,7 +277,7 @@ def check_count(location: str, rows: int, recorded: int | None) -> None:
 
 
 def check_columns(location: str, projection: Projection) -> None:
-    """Raise `CorruptData` if a delete file lacks a column that identifies the deleted rows."""
+    """Raise `CorruptData` if a delete file lacks a column of the projection, which identifies the deleted rows."""
     absent = [source.target.name for source in projection.sources if source.child is None]
     if absent:
         raise CorruptData(
@@ -277,7 +287,10 @@ def check_columns(location: str, projection: Projection) -> None:
 
 
 def _group_by_file(table: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the positions by data file, one step per data file. Rows with a null file path delete nothing."""
+    """Yield each data file's location and its deleted positions, one step per data file.
+
+    Rows with a null file path delete nothing. Raises `CorruptMetadata` for a null or negative position.
+    """
     table = table.filter(pc.is_valid(table["file_path"]))
     if table.column("pos").null_count:
         raise CorruptMetadata("a position delete file has a null position")

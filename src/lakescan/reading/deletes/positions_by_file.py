@@ -21,7 +21,10 @@ Deletes = dict[str, BitMap64]  # deleted positions by the location of their data
 
 
 class PositionsByFile:
-    """Deleted positions by data file location. Immutable, so threads and task groups share them."""
+    """Deleted positions (`by_name`) by data file location. Immutable, so threads and task groups share them.
+
+    `places` matches the locations in any notation.
+    """
 
     def __init__(self, by_name: Deletes, places: LocationMatcher) -> None:
         self.by_name = by_name
@@ -39,19 +42,19 @@ class PositionsByFile:
 
     @cached_property
     def family(self) -> tuple[str, str] | None:
-        """The common scheme, authority and relocation prefix of all names; see `LocationMatcher.family`."""
+        """The common scheme, authority and relocation prefix of all locations; see `LocationMatcher.family`."""
         return self._places.family(self.names)
 
     @cached_property
     def place_names(self) -> dict[str, list[str]]:
-        """The names by canonical location."""
+        """The data file locations, as written in the delete file, by their canonical form."""
         names: dict[str, list[str]] = defaultdict(list)
         for place, name in zip(self._places.canonicalize(self.names).to_pylist(), self.by_name, strict=True):
             names[place].append(name)
         return dict(names)
 
     def other_spellings(self, path: str, place: str, others: Collection[str]) -> Sequence[str]:
-        """Return other notations that the delete file uses for a data file.
+        """Return other notations than `path` that the delete file uses for the data file at `path`.
 
         `place` is the file's canonical location, and `others` are other live files with the same one. Raises
         `UnsupportedFeature` if there are such files, and a notation is not the exact location of any of them.
@@ -62,12 +65,12 @@ class PositionsByFile:
         return names
 
     def positions_of(self, names: Sequence[str]) -> BitMap64:
-        """Return the union of the positions under these names."""
+        """Return the union of the positions under these locations; those that the delete file lacks are ignored."""
         return union_bitmaps([self.by_name[name] for name in names if name in self.by_name])
 
 
 def ambiguous_delete(name: str, candidates: Collection[str]) -> UnsupportedFeature:
-    """Return the error for a delete that may apply to any of several data files."""
+    """Return the error for a delete whose location `name` may mean any of several data files (`candidates`)."""
     return UnsupportedFeature(
         "a position delete that may mean one of several data files",
         f"It references {name}, which is not the exact location of any data file, and may mean "

@@ -1,1 +1,1 @@
-"""Parquet files: footers, row groups, column bounds, legacy calendars."""
+"""Parquet data and delete files: footers, row groups, pruning, and legacy calendars."""

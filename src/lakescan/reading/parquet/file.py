@@ -54,10 +54,11 @@ _WORTH_DICTIONARIES = 10_000  # minimum rows for which opening another reader fo
 
 @dataclass(frozen=True)
 class ParquetData:
-    """An open Parquet file of `size` bytes. `calendar` is its writer's legacy calendar, if values need rebasing.
+    """An open Parquet file of `size` bytes (`DataFile`). Its chunks are row groups.
 
-    `reopened` opens the file again, with dictionary arrays for the given leaf columns. `local` is the path of a local
-    file if Polars may read some of its columns. `handle` is the open file, None if it is encrypted.
+    `calendar` is its writer's legacy calendar, None if no values need rebasing. `reopened` opens the file again, with
+    dictionary arrays for the given leaf columns. `local` is the path of a local file if Polars may read some of its
+    columns. `handle` is the open file, None if it is encrypted.
     """
 
     file: pq.ParquetFile
@@ -70,7 +71,7 @@ class ParquetData:
     handle: pa.NativeFile | None = None
 
     def as_spark_reads(self) -> ParquetData:
-        """Return the file with dates and timestamps rebased as in Spark, from the calendar that its footer declares."""
+        """Return the file with the legacy calendar that its footer declares, so that values are rebased as in Spark."""
         return replace(self, calendar=LegacyCalendar.read_metadata(self.file.metadata.metadata))
 
     @property
@@ -95,8 +96,9 @@ class ParquetData:
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the file position of the first row, and a batch of the projection's columns.
 
-        String and binary columns that have dictionaries in the file are dictionary arrays, which takes a quarter of the
-        time. Raises `CorruptData` if a page cannot be decoded, or a row group's row count differs from the footer's.
+        `chunks` are row groups. String and binary columns that have dictionaries in the file are dictionary arrays,
+        which takes a quarter of the time. Raises `CorruptData` if a page cannot be decoded, or a row group's row count
+        differs from the footer's.
         """
         first = self.footer.first_rows
         file = self._with_dictionaries(projection, sum(int(first[each + 1] - first[each]) for each in chunks))
@@ -113,7 +115,7 @@ class ParquetData:
                 raise self._count_error(run, position - end)
 
     def _with_dictionaries(self, projection: Projection, rows: int) -> pq.ParquetFile:
-        """Return the file to read `rows` rows from, with dictionary arrays if that is worthwhile."""
+        """Return the pyarrow file for reading `rows` rows: opened with dictionary arrays if that is worthwhile."""
         if self.reopened is None or rows < _WORTH_DICTIONARIES:
             return self.file
         names = {self.file.schema.column(leaf).path: leaf for leaf in projection.leaves}
@@ -123,7 +125,10 @@ class ParquetData:
             return self.reopened(sorted(found)) if found else self.file
 
     def _rebase(self, batch: pa.RecordBatch, leaves: list[int]) -> pa.RecordBatch:
-        """Rebase the dates and timestamps in a batch of these leaf columns, if the file has a legacy calendar."""
+        """Rebase the dates and timestamps in a batch of these leaf columns, if the file has a legacy calendar.
+
+        `leaves` are the numbers of the leaf columns, in order.
+        """
         if self.calendar is None:
             return batch
         is_int96 = (self.file.schema.column(leaf).physical_type == "INT96" for leaf in leaves)
@@ -137,7 +142,10 @@ class ParquetData:
     def _batches_of(
         self, file: pq.ParquetFile, run: list[int], projection: Projection, batch_size: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of consecutive row groups. Fixed-width columns are decoded by Polars where possible."""
+        """Yield the batches of consecutive row groups (`run`). Polars decodes fixed-width columns where possible.
+
+        Raises `CorruptData`.
+        """
         first, leaves = self.footer.first_rows, list(projection.leaves) or [0]
         quick: dict[int, str] = {}
         rows = min(batch_size, int(first[run[-1] + 1] - first[run[0]]))
@@ -160,7 +168,10 @@ class ParquetData:
         yield from self._decode(file, run, leaves, batch_size)
 
     def _pieces(self, run: list[int], columns: int) -> Iterator[list[int]]:
-        """Yield splits of consecutive row groups, whose fixed-width columns are decoded together."""
+        """Yield splits of consecutive row groups, with at least `PIECE_BYTES` of the `columns` that Polars decodes.
+
+        The last split may be smaller.
+        """
         first, piece = self.footer.first_rows, []
         for group in run:
             piece.append(group)
@@ -175,7 +186,7 @@ class ParquetData:
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches with all columns in file order: those that Polars `decoded`, and the others in `batches`.
 
-        Raises `CorruptData` if the row groups `piece` have other numbers of rows in these.
+        `piece` are their row groups. Raises `CorruptData` if the two have different numbers of rows.
         """
         rows = 0
         for batch in batches:
@@ -199,7 +210,11 @@ class ParquetData:
     def _decode(
         self, file: pq.ParquetFile, run: list[int], leaves: list[int], batch_size: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of consecutive row groups, decoded by pyarrow."""
+        """Yield the batches of these leaf columns of consecutive row groups, decoded by pyarrow.
+
+        Raises `CorruptData` that names the damaged column, `StorageError`, and `UnsupportedFeature` for an encrypted
+        column.
+        """
         rows = 0
         try:
             for batch in file.reader.iter_batches(batch_size, row_groups=run, column_indices=leaves, use_threads=True):
@@ -214,7 +229,10 @@ class ParquetData:
                 raise
 
     def _damaged_part(self, run: list[int], leaves: list[int], rows: int, batch_size: int) -> str:
-        """Name the first row group and column of a run that cannot be decoded, after `rows` rows of it were read."""
+        """Name the first row group and column that cannot be decoded, for a message.
+
+        `run` are the row groups and `leaves` the columns that were read, and `rows` rows were decoded before the error.
+        """
         first = self.footer.first_rows
         position = int(first[run[0]]) + rows
         groups = [g for g in run if first[g + 1] > position and first[g] <= position + batch_size]
@@ -241,7 +259,8 @@ def open_parquet(
 ) -> Iterator[ParquetData]:
     """Context manager: open a data or delete file; raises `MissingFile`, and `CorruptData` if it is not Parquet.
 
-    `verify`: check the checksums of pages. Raises `UnsupportedFeature` for an encrypted file without a key manager.
+    `key_metadata` decrypts it by the storage's key manager. `verify`: check the checksums of pages. Raises
+    `UnsupportedFeature` for an encrypted file without a key manager.
     """
     decryption = None if key_metadata is None else _decryption(storage, path, key_metadata)
     with storage.open(path) as handle:
@@ -277,9 +296,10 @@ def encryption_error(path: str) -> UnsupportedFeature:
 
 
 def _decryption(storage: Storage, path: str, key_metadata: bytes) -> Any:
-    """Return the decryption properties of a file (Parquet modular encryption). Reading a plain file with them fails.
+    """Return pyarrow's decryption properties of a file (Parquet modular encryption).
 
-    Without a key manager, key metadata is ignored, as in Iceberg's Java library: some writers set it for plain files.
+    Reading a plain file with them fails. Returns None without a key manager: then, key metadata is ignored, as in
+    Iceberg's Java library, since some writers set it for plain files. Raises the errors of `UnwrappedKeys.file_key`.
     """
     if storage.unwrapped_keys is None:
         return None
@@ -299,7 +319,11 @@ def matching_row_groups(
     projection: Projection,
     schema: Schema,
 ) -> list[int]:
-    """Return the row groups that remain after pruning by the statistics, Bloom filters and column indexes of a file."""
+    """Return the row groups that may have rows matching `predicate`, by statistics in the file.
+
+    These are the footer's statistics, Bloom filters and column indexes. `fields` are the file's columns. The projection
+    finds those of the table's `schema` among them. Raises `CorruptData`.
+    """
     ids = {leaf.bound_id for leaf in leaves(predicate)} - RESERVED_IDS  # row lineage may be inherited, not stored
     columns = {i: at for i in ids if (at := projection.leaf_of(i, fields)) is not None}
     statistics = data.footer.statistics(leaf for leaf, _ in columns.values())
@@ -326,7 +350,10 @@ def _prune_by_indexes(
     columns: Mapping[int, tuple[int, FileField]],
     schema: Schema,
 ) -> list[int]:
-    """Return the row groups that Bloom filters and column indexes do not exclude; see `parquet.indexes`."""
+    """Return the row groups that Bloom filters and column indexes do not exclude; see `parquet.indexes`.
+
+    `columns` maps the ids of the predicate's fields to their leaf columns and file fields.
+    """
     handle = data.handle
     assert handle is not None
     file = data.file
@@ -369,7 +396,8 @@ def _prune_by_indexes(
 def _is_hashed(data: ParquetData, source: FileField, target: t.Field) -> bool:
     """Return whether literals can be looked up in a column's Bloom filters: signed integers, dates and strings.
 
-    Strings of CHAR(n) may be stored without the padding that literals and read values have.
+    `source` is the column in the file, and `target` in the table. False for CHAR(n), which may be stored without the
+    padding that literals and read values have, and for dates in a legacy calendar.
     """
     kind = source.type
     if target.width:
@@ -387,7 +415,10 @@ def _page_stats(
     source: FileField,
     target: t.Field,
 ) -> ColumnStats:
-    """Return the statistics of pages, each as if it had one value: null, not null, or unknown."""
+    """Return the statistics of pages (`pages`, from a column index), each as if the page had one value.
+
+    The value is null for pages with only nulls (`only_null`), not null for pages without nulls, and unknown for others.
+    """
     writer = data.file.metadata.created_by
     lower, upper = (_bound(pages, side, physical, source, target, writer) for side in ("lower", "upper"))
     if data.calendar is not None:
@@ -406,7 +437,11 @@ def _bound(
     target: t.Field,
     created_by: str | None,
 ) -> pa.Array | None:
-    """Return the bounds of one side in the column's type; None if the file's type does not convert to it exactly."""
+    """Return the lower or upper bounds (`side`) as an Arrow array of the table column's type.
+
+    None if the type in the file (`source`) does not convert exactly to that of the table (`target`), or the writer
+    `created_by` records wrong bounds.
+    """
     if not isinstance(target.type, t.Atomic | t.Decimal | t.Timestamp) or target.type in (t.UUID, t.BINARY):
         return None
     try:
@@ -418,7 +453,7 @@ def _bound(
 
 
 def runs(row_groups: Sequence[int]) -> Iterator[list[int]]:
-    """Split row groups into runs of consecutive ones."""
+    """Split ascending row groups into runs of consecutive ones."""
     run: list[int] = []
     for group in row_groups:
         if run and group != run[-1] + 1:
@@ -430,7 +465,7 @@ def runs(row_groups: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _empty_batches(position: int, rows: int, batch_size: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield batches with rows but no columns, for scans that only count."""
+    """Yield the position of the first row, and batches of `rows` rows without columns, for scans that only count."""
     for start in range(0, rows, batch_size):
         size = min(batch_size, rows - start)
         yield position + start, batch_of([], pa.schema([]), size)

@@ -44,10 +44,10 @@ Extent = tuple[int, int]  # offset and length in bytes
 
 @dataclass(frozen=True)
 class ChunkStatistics:
-    """The statistics of a column chunk: encoded bounds and null count, None if absent.
+    """The statistics of a column chunk or page: encoded bounds and null count, None if absent.
 
-    `physical_type` is the type's number in the format. If not `ordered`, the footer declares no column order, and the
-    bounds are the deprecated `min` and `max`.
+    `physical_type` is the type's number in `parquet.thrift`. If not `ordered`, the footer declares no column order, and
+    the bounds are the deprecated `min` and `max`.
     """
 
     physical_type: int | None = None
@@ -59,7 +59,10 @@ class ChunkStatistics:
 
 @dataclass(frozen=True)
 class Footer:
-    """A footer: pyarrow's `metadata`, and the footer's bytes, None if it is encrypted."""
+    """A Parquet footer: pyarrow's `metadata`, and the footer's bytes (`data`), None if it is encrypted.
+
+    Leaf columns are numbered in schema order. Methods raise `CorruptData` for a damaged footer.
+    """
 
     path: str
     metadata: pq.FileMetaData
@@ -100,7 +103,7 @@ class Footer:
         return offsets
 
     def statistics(self, leaves: Iterable[int]) -> dict[int, list[ChunkStatistics]]:
-        """Return the statistics of these leaf columns, one entry per row group."""
+        """Return the statistics of these leaf columns by number, one entry per row group; all unknown if encrypted."""
         wanted = frozenset(leaves)
         if self.data is None:
             return {leaf: [ChunkStatistics()] * self.metadata.num_row_groups for leaf in wanted}
@@ -110,7 +113,8 @@ class Footer:
     def dictionary_leaves(self, leaves: Iterable[int]) -> frozenset[int]:
         """Return those of these leaf columns whose data pages are all dictionary-encoded, according to the footer.
 
-        The result is empty if the footer has no page counts by encoding, is encrypted, or has very many column chunks.
+        The result is empty if the footer has no page counts by encoding, is encrypted, or has more than 4,096 column
+        chunks.
         """
         wanted = frozenset(leaves)
         chunks = self.metadata.num_row_groups * self.metadata.num_columns
@@ -120,9 +124,9 @@ class Footer:
         return frozenset(leaf for leaf in wanted if all(_has_dictionary_pages(g.get(leaf, {})) for g in groups))
 
     def codecs(self, leaves: Iterable[int]) -> dict[int, frozenset[int]]:
-        """Return the codecs of these leaf columns, by their numbers in the format.
+        """Return the compression codecs of these leaf columns, by their numbers in `parquet.thrift`.
 
-        The result is empty if the footer is encrypted or has very many column chunks.
+        The result is empty if the footer is encrypted or has more than 4,096 column chunks.
         """
         wanted = frozenset(leaves)
         chunks = self.metadata.num_row_groups * self.metadata.num_columns
@@ -134,7 +138,8 @@ class Footer:
     def bloom_filters(self, leaves: Iterable[int]) -> dict[int, list[Extent | None]]:
         """Return the extents of these leaf columns' Bloom filters, one entry per row group; None without a filter.
 
-        The length is 0 if the footer does not record it.
+        The length is 0 if the footer does not record it. The result is empty if the footer is encrypted or has more
+        than 4,096 column chunks.
         """
 
         def extent(chunk: _Fields) -> Extent | None:
@@ -145,7 +150,11 @@ class Footer:
         return self._extents(leaves, extent)
 
     def column_indexes(self, leaves: Iterable[int]) -> dict[int, list[Extent | None]]:
-        """Return the extents of the column indexes (page statistics) of these leaf columns, one entry per row group."""
+        """Return the extents of the column indexes (page statistics) of these leaf columns, one entry per row group.
+
+        An entry is None without an index. The result is empty if the footer is encrypted or has more than 4,096 column
+        chunks.
+        """
 
         def extent(chunk: _Fields) -> Extent | None:
             at, length = chunk.get(_INDEX_OFFSET), chunk.get(_INDEX_LENGTH)
@@ -179,7 +188,10 @@ class Footer:
         return {leaf: [extent(group.get(leaf, {})) for group in groups] for leaf in wanted}
 
     def _chunks(self, leaves: frozenset[int], of_leaves: thrift.Reader | None = None) -> list[dict[int, _Fields]]:
-        """Return, for each row group, the column metadata of its first leaf and of these leaves, by leaf."""
+        """Return, for each row group, the metadata fields of column chunks by leaf: the first leaf, and these leaves.
+
+        `of_leaves` reads the metadata of `leaves`, by default with statistics. Raises `CorruptData`.
+        """
 
         def column(data: bytes, at: int, leaf: int) -> tuple[_Fields, int]:
             metadata = (of_leaves or _read_chunk) if leaf in leaves else _read_pages
@@ -206,12 +218,15 @@ class Footer:
 
     @cached_property
     def _ordered_leaves(self) -> frozenset[int]:
-        """The leaf columns with the type-defined column order in the footer."""
+        """The numbers of the leaf columns whose column order in the footer is the one defined by their type."""
         orders = self._elements(_COLUMN_ORDERS, {1: _present})
         return frozenset(leaf for leaf, order in enumerate(orders) if order)
 
     def _elements(self, number: int, wanted: Mapping[int, thrift.Reader]) -> list[_Fields]:
-        """Return the elements of one of the footer's lists (field `number`), with the wanted fields."""
+        """Return the structs in one of the footer's lists (field `number`), each with the `wanted` fields by id.
+
+        Empty if the footer lacks the list. Raises `CorruptData`.
+        """
 
         def elements(data: bytes, at: int, kind: int) -> tuple[list[_Fields], int]:
             count, _, at = thrift.head_of_list(data, at)
@@ -228,7 +243,10 @@ class Footer:
 
 
 def read_footer_bytes(file: pa.NativeFile, path: str) -> bytes | None:
-    """Read the bytes of an open file's footer; None if it is encrypted. Raises `CorruptData` if it is not Parquet."""
+    """Read the bytes of an open file's footer; None if it is encrypted.
+
+    Raises `CorruptData` if the file is not Parquet, or its footer is larger than the file or `limits.FOOTER`.
+    """
     size = int(file.size())
     tail = _end_of(file, path, size, min(size, _TAIL))
     if len(tail) < 12 or tail[-4:] not in (_MAGIC, _ENCRYPTED):
@@ -250,7 +268,10 @@ def read_footer_bytes(file: pa.NativeFile, path: str) -> bytes | None:
 
 
 def parse_footer(data: bytes, path: str) -> Footer:
-    """Parse the bytes of a footer; raises `CorruptData`."""
+    """Parse the bytes of a footer of the file at `path`; raises `CorruptData`.
+
+    If pyarrow refuses the types in it, it is repaired by `remove_unknown_groups`.
+    """
     with decoding(path, "its footer"):
         try:
             return Footer(path, _metadata(data), data)
@@ -262,7 +283,7 @@ def parse_footer(data: bytes, path: str) -> Footer:
 
 
 def open_lenient(file: pa.NativeFile, path: str) -> pq.ParquetFile:
-    """Open a Parquet file. If pyarrow refuses the types in its footer, open it with the repaired footer.
+    """Open a Parquet file by pyarrow. If pyarrow refuses the types in its footer, open it with the repaired footer.
 
     Raises pyarrow's errors, and `CorruptData`.
     """
@@ -347,7 +368,10 @@ _STRUCT = 12
 
 
 def remove_unknown_groups(footer: bytes) -> bytes:
-    """Remove the logical type UNKNOWN from groups; raises `IndexError` or `ValueError` if the footer is truncated."""
+    """Return a footer's bytes without the logical type UNKNOWN of schema groups, which pyarrow refuses.
+
+    Raises `IndexError` or `ValueError` if the footer is truncated.
+    """
     ranges = thrift.struct(footer, 0, {_SCHEMA: _unknown_groups})[0].get(_SCHEMA, [])
     kept, end = [], 0
     for start, stop in ranges:
@@ -357,7 +381,10 @@ def remove_unknown_groups(footer: bytes) -> bytes:
 
 
 def _unknown_groups(data: bytes, at: int, kind: int) -> tuple[list[tuple[int, int]], int]:
-    """Return the byte ranges of the logical types to remove. Each must be the last field of its schema element."""
+    """Return the byte ranges of the logical types UNKNOWN of groups in the footer's schema, and the offset after it.
+
+    Only types that are the last field of their schema element are included. A reader for `thrift.struct`.
+    """
     count, _, at = thrift.head_of_list(data, at)
     ranges = []
     for _ in range(count):
@@ -369,7 +396,10 @@ def _unknown_groups(data: bytes, at: int, kind: int) -> tuple[list[tuple[int, in
 
 
 def _logical_type(data: bytes, at: int, kind: int) -> tuple[tuple[bool, int, int], int]:
-    """Return whether the type is UNKNOWN, and the byte range of the field with its one-byte header."""
+    """Return whether a logical type is UNKNOWN, the byte range of the field with its one-byte header, and its end.
+
+    A reader for `thrift.struct`.
+    """
     union, stop = thrift.struct(data, at, {_UNKNOWN: _skip_member})
     head = data[at - 1]
     is_short = head >> 4 != 0 and head & 15 == _STRUCT
@@ -394,7 +424,7 @@ def decode_bounds(
     """Decode the bounds of one side ('lower' or 'upper') to an array of `kind`; null for chunks without reliable ones.
 
     Returns None if bounds of this type cannot be decoded, or the writer `created_by` is known to record wrong ones.
-    `physical_type` is the schema's; a chunk of another type has no bounds.
+    `physical_type` is the schema's, such as "INT32"; a chunk of another type gets null.
     """
     number = PHYSICAL.get(physical_type)
     if pa.types.is_dictionary(kind):

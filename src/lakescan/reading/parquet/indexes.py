@@ -35,13 +35,13 @@ Read = Callable[[int, int], bytes]  # bytes of the file: offset, length
 
 @dataclass(frozen=True)
 class BloomFilter:
-    """A split block Bloom filter, as blocks of 32 bytes."""
+    """A split block Bloom filter, as an array with one row of eight 32-bit words for each block."""
 
     blocks: np.ndarray
 
     @staticmethod
     def parse(read: Read, extent: Extent, size: int) -> BloomFilter | None:
-        """Read a filter of a file of `size` bytes; None if it is damaged, too large, or of another kind."""
+        """Read the filter at `extent` in a file of `size` bytes; None if damaged, too large, or of another kind."""
         start, length = extent
         if not 0 <= start < size or length > _MOST_BYTES:
             return None
@@ -61,16 +61,16 @@ class BloomFilter:
         return BloomFilter(np.frombuffer(bits, "<u4").reshape(-1, 8)) if len(bits) == count else None
 
     def may_contain(self, hashed: int) -> bool:
-        """Return whether the row group may have a value with this hash."""
+        """Return whether the row group may have a value with this hash, from `value_hash`. False is certain."""
         block = self.blocks[((hashed >> 32) * len(self.blocks)) >> 32]
         key = hashed & _MASK32
         return all(int(word) >> ((key * salt & _MASK32) >> 27) & 1 for word, salt in zip(block, _SALT, strict=True))
 
 
 def value_hash(value: Any, physical: str) -> int | None:
-    """Return the hash of a value in a column of a physical type; None if the column cannot store the value.
+    """Return the 64-bit hash of an integer or string in a column of a physical type, such as "INT32".
 
-    Raises `ValueError` for an unsupported type.
+    None if the column cannot store the value. Raises `ValueError` for an unsupported type.
     """
     if physical in ("INT32", "INT64") and isinstance(value, int):
         width = 4 if physical == "INT32" else 8
@@ -128,7 +128,8 @@ def bloom_filters_may_match(
 ) -> bool:
     """Return whether a row group may have a matching row, by the Bloom filters that `load` returns for field ids.
 
-    `physical` maps the ids of fields that can be looked up to their physical types.
+    `physical` maps the ids of fields that can be looked up to their physical types. `load` returns None without a
+    filter.
     """
 
     def may_match(part: Predicate) -> bool:
@@ -156,7 +157,7 @@ def bloom_filters_may_match(
 
 
 def equality_fields(predicate: Predicate) -> frozenset[int]:
-    """Return the ids of the fields that a predicate compares with literals for equality."""
+    """Return the ids of the fields that a predicate compares with literals by `=` or `IN`."""
     found = (each for each in leaves(predicate) if isinstance(each, Comparison | In))
     return frozenset(
         each.bound_id for each in found if (each.op == "=" if isinstance(each, Comparison) else not each.negate)
@@ -168,7 +169,10 @@ def _physical_value(value: pa.Scalar) -> Any:
 
 
 def page_statistics(data: bytes, physical_type: int | None) -> tuple[list[ChunkStatistics], pa.Array] | None:
-    """Return the bounds of pages in a column index, and a mask of pages with only nulls; None if it is damaged."""
+    """Parse a column index; return the statistics of its pages, and a mask of pages with only nulls.
+
+    `physical_type` is the number of the column's type in `parquet.thrift`. Returns None if the index is damaged.
+    """
     fields = {1: _booleans, 2: _binaries, 3: _binaries, 5: _integers}
     try:
         index, _ = thrift.struct(data, 0, fields)
@@ -190,7 +194,8 @@ def page_statistics(data: bytes, physical_type: int | None) -> tuple[list[ChunkS
 def pages_may_match(predicate: Predicate, stats_of: Callable[[int], ColumnStats | None]) -> bool:
     """Return whether a row group may have a matching row, by the page statistics of single columns.
 
-    Pages of different columns contain different rows, so only conditions on one column are evaluated.
+    `stats_of` returns the statistics of a field id, one value for each page, or None. Pages of different columns
+    contain different rows, so only conditions on one column are evaluated.
     """
     of_columns: dict[int, list[Predicate]] = {}
     for part in conjuncts(predicate):
@@ -207,7 +212,10 @@ def pages_may_match(predicate: Predicate, stats_of: Callable[[int], ColumnStats 
 
 
 def index_bytes(read: Read, extent: Extent | None, size: int) -> bytes | None:
-    """Read the bytes of a column index in a file of `size` bytes; None if it is missing, too large, or out of range."""
+    """Read the bytes of a column index in a file of `size` bytes; None if it is missing, too large, or out of range.
+
+    `read` takes an offset and a length.
+    """
     if extent is None or not 0 < extent[1] <= _MOST_BYTES or not 0 <= extent[0] <= size - extent[1]:
         return None
     data = read(*extent)

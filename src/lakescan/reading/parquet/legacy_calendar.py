@@ -33,7 +33,10 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?00)?")
 
 @dataclass(frozen=True)
 class LegacyCalendar:
-    """The values of a file that need rebasing (dates and 64-bit timestamps; INT96), and the time zone of its writer."""
+    """The values of a file that need rebasing, and the time zone of its writer.
+
+    `datetimes`: dates and 64-bit timestamps. `int96`: INT96 timestamps.
+    """
 
     datetimes: bool
     int96: bool
@@ -41,7 +44,10 @@ class LegacyCalendar:
 
     @staticmethod
     def read_metadata(footer: Mapping[bytes, bytes] | None) -> LegacyCalendar | None:
-        """Read the calendar from a footer's key-value metadata, by Spark's rules; None if nothing needs rebasing."""
+        """Read the calendar from a Parquet footer's key-value metadata, by Spark's rules.
+
+        None if nothing needs rebasing: the file is not from Spark, or its writer used today's calendar.
+        """
         if not footer or (version := footer.get(_VERSION)) is None:
             return None
         datetimes, int96 = version < b"3.0.0" or _DATES in footer, version < b"3.1.0" or _INT96 in footer
@@ -49,9 +55,10 @@ class LegacyCalendar:
         return LegacyCalendar(datetimes, int96, zone) if datetimes or int96 else None
 
     def rebase(self, array: pa.Array, is_int96: Iterator[bool]) -> pa.Array:
-        """Rebase the dates and timestamps in a column of the file, which may be nested.
+        """Rebase the dates and timestamps in an Arrow column of the file, which may be nested.
 
-        `is_int96` yields, for each leaf column of the file in turn, whether its physical type is INT96.
+        `is_int96` yields, for each leaf column of the file in turn, whether its physical type is INT96. Raises
+        `UnsupportedFeature` for an unknown time zone.
         """
         kind = array.type
         if pa.types.is_struct(kind):
@@ -78,7 +85,7 @@ class LegacyCalendar:
         return array
 
     def reliable_bounds(self, bounds: pa.Array | None) -> pa.Array | None:
-        """Return the footer's bounds, null where rebasing may change the value."""
+        """Return the footer's bounds, null where rebasing may change the value; None for None."""
         if bounds is not None and pa.types.is_date(bounds.type):
             return _null_before(bounds, pa.scalar(_GREGORIAN_DAY, pa.int32()).cast(pa.date32()))
         if bounds is not None and pa.types.is_timestamp(bounds.type):
@@ -94,7 +101,7 @@ def _null_before(bounds: pa.Array, first: pa.Scalar) -> pa.Array:
 def _convert_before(
     array: pa.Array, raw: pa.DataType, first: int, convert: Callable[[np.ndarray], np.ndarray]
 ) -> pa.Array:
-    """Convert the values before `first`, as numbers of the type `raw`."""
+    """Apply `convert` to the values before `first`, as integers of the Arrow type `raw`; nulls stay null."""
     numbers = array.cast(raw)
     old = pc.fill_null(pc.less(numbers, pa.scalar(first, raw)), False)
     if not pc.any(old).as_py():
@@ -121,7 +128,10 @@ def rebase_days(days: np.ndarray) -> np.ndarray:
 
 
 def rebase_micros(micros: np.ndarray, zone: str) -> np.ndarray:
-    """Convert instants before 1900 from the legacy calendar and zones, preserving the local date and time."""
+    """Convert instants before 1900, in microseconds since 1970, from the legacy calendar and Java's old time zones.
+
+    The local date and time in `zone` are preserved. Raises `UnsupportedFeature` for an unknown zone.
+    """
     clock = micros + _java_offset(zone)
     day = clock // _DAY
     day = np.where(day < _GREGORIAN_DAY, rebase_days(day), day)
@@ -134,7 +144,10 @@ def rebase_micros(micros: np.ndarray, zone: str) -> np.ndarray:
 
 
 def _java_offset(zone: str) -> int:
-    """Return the UTC offset of Java's old classes before 1900, in microseconds: the zone's current standard offset."""
+    """Return the UTC offset that Java's old classes use before 1900, in microseconds.
+
+    It is the zone's current standard offset. Raises `UnsupportedFeature` for an unknown zone.
+    """
     if (fixed := _fixed_offset(zone)) is not None:
         return fixed
     try:
@@ -148,7 +161,7 @@ def _java_offset(zone: str) -> int:
 
 
 def _fixed_offset(zone: str) -> int | None:
-    """Return the offset of a fixed-offset zone, such as UTC or +01:00, in microseconds; None for other zones."""
+    """Return the offset of a fixed-offset zone, such as UTC or +01:00, in microseconds; None for regions."""
     if zone in ("UTC", "GMT", "Z", "Etc/UTC"):
         return 0
     if (match := _OFFSET.fullmatch(zone)) is None:
@@ -159,7 +172,10 @@ def _fixed_offset(zone: str) -> int | None:
 
 
 def local_zone() -> str:
-    """Return this machine's time zone as Java determines it, for files that do not record their writer's zone."""
+    """Return this machine's time zone as Java determines it: from `TZ` or `/etc/localtime`, else "UTC".
+
+    Used for files that do not record their writer's zone.
+    """
     if (named := os.environ.get("TZ", "").lstrip(":")) and not named.startswith("/"):
         return named
     _, separator, name = os.path.realpath("/etc/localtime").partition("/zoneinfo/")

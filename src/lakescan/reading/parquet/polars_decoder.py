@@ -23,7 +23,10 @@ _PHYSICAL = ("BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE")
 
 
 def fixed_width_columns(file: pq.ParquetFile, footer: Footer, leaves: Sequence[int]) -> dict[int, str]:
-    """Return those of these leaf columns that Polars can decode, with their names. They are top-level columns."""
+    """Return those of these leaf columns that Polars can decode, by number, with their names.
+
+    They are top-level columns of numbers, booleans, dates or times with a codec that Polars supports.
+    """
     schema = file.schema_arrow
     columns = {leaf: file.schema.column(leaf) for leaf in leaves}
     found = {
@@ -39,9 +42,9 @@ def fixed_width_columns(file: pq.ParquetFile, footer: Footer, leaves: Sequence[i
 
 
 def decode_with_polars(path: str, names: Sequence[str], start: int, rows: int, schema: pa.Schema) -> pa.Table | None:
-    """Read `rows` rows of columns of a local file, starting at position `start`; None if Polars cannot.
+    """Read `rows` rows of the columns `names` of a local file, starting at row position `start`.
 
-    `schema` is the file's: the columns have its types.
+    None if Polars is not installed, not worthwhile, or fails. `schema` is the file's: the columns have its types.
     """
     polars = polars_for(8 * rows * len(names))
     if polars is None:

@@ -33,9 +33,9 @@ _TEXTS = ("STRING", "NONE")
 
 @dataclass(frozen=True)
 class FrameFile:
-    """A file that Polars can read: its local path, its row count, and a name or constant for each column.
+    """A file that Polars can read: its local path, its row count, and a name or constant for each output column.
 
-    Files with equal `columns` and `schema` are read together.
+    `schema` is the file's Arrow schema. Files with equal `columns` and `schema` are read together.
     """
 
     path: str
@@ -44,13 +44,16 @@ class FrameFile:
     schema: pa.Schema
 
     def is_like(self, other: FrameFile) -> bool:
-        """Return whether another file can be read together with this one."""
+        """Return whether another file with the same number of columns can be read together with this one."""
         same = all(_is_same(*pair) for pair in zip(self.columns, other.columns, strict=True))
         return same and self.schema.equals(other.schema)
 
 
 def has_simple_columns(schema: Schema) -> bool:
-    """Return whether Polars reads columns of all of these types exactly. False for metadata columns."""
+    """Return whether the schema has only columns that Polars reads exactly: of numbers, dates, strings, ...
+
+    False for a schema without columns, with metadata columns, or with CHAR(n).
+    """
     return bool(schema.fields) and all(
         field.id not in RESERVED_IDS and not field.pad and _is_simple(field.type.arrow()) for field in schema.fields
     )
@@ -59,9 +62,10 @@ def has_simple_columns(schema: Schema) -> bool:
 def frame_file(
     context: ReadContext, path: str, constants: Mapping[int, pa.Scalar], record_count: int | None
 ) -> FrameFile | None:
-    """Return how Polars reads the output's columns of a file; None if it might read one differently.
+    """Check how Polars reads the output's columns of a file; None if it cannot, or might read one differently.
 
-    Raises `MissingFile` and `CorruptData`, like reading the file.
+    `constants` are values by field id, and `record_count` is the recorded row count. Raises `MissingFile` and
+    `CorruptData`, like reading the file.
     """
     local = context.storage.local_path(path)
     if local is None or context.verify:
@@ -86,9 +90,9 @@ def frame_file(
 
 
 def collect_frame(files: Sequence[FrameFile], output: Schema, predicate: polars.Expr | None) -> polars.DataFrame | None:
-    """Read similar files in order, with the output's columns and the rows that match `predicate`.
+    """Read files that are alike (`FrameFile.is_like`), in order, to a Polars frame with the output's columns.
 
-    Returns None if Polars cannot read them.
+    Only rows that match `predicate` are returned, all if it is None. Returns None if Polars cannot read them.
     """
     import polars as pl
 
@@ -121,7 +125,7 @@ def _is_simple(kind: pa.DataType) -> bool:
 
 
 def _is_known(data: ParquetData, leaf: int) -> bool:
-    """Return whether Polars decodes a column of a file to values of Arrow's type."""
+    """Return whether Polars decodes a leaf column of a file to the same values as Arrow, by its physical type."""
     column = data.file.schema.column(leaf)
     if column.max_repetition_level or column.physical_type not in _PHYSICAL:
         return False

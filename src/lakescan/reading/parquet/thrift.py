@@ -1,7 +1,8 @@
 """A partial reader of Thrift's compact protocol: reads the wanted fields of a Parquet footer and skips others.
 
-Every function takes the bytes and an offset, and returns the offset after the value. Truncated data, or a length beyond
-the data, raises `IndexError` or `ValueError`.
+Every function takes the bytes (`data`), an offset (`at`) and, for values, the type's number in the protocol (`kind`).
+It returns the value and the offset after it. Truncated data, or a length beyond the data, raises `IndexError` or
+`ValueError`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 7, 8, 9, 10, 11, 12
 
 
 def struct(data: bytes, at: int, wanted: Mapping[int, Reader]) -> tuple[dict[int, Any], int]:
-    """Read the wanted fields of a struct, by field id, each with its reader."""
+    """Read a struct at offset `at`; return the `wanted` fields that it has, by field id, and the offset after it.
+
+    `wanted` maps field ids to the functions that read them. Raises `IndexError` or `ValueError` for damaged data.
+    """
     fields: dict[int, Any] = {}
     number = 0
     while head := data[at]:
@@ -36,20 +40,20 @@ def struct(data: bytes, at: int, wanted: Mapping[int, Reader]) -> tuple[dict[int
 
 
 def integer(data: bytes, at: int, kind: int) -> tuple[int, int]:
-    """Read an integer of 16, 32 or 64 bits."""
+    """Read an integer of 16, 32 or 64 bits at offset `at`; return it, and the offset after it. `kind` is ignored."""
     value, at = _varint(data, at)
     return (value >> 1) ^ -(value & 1), at
 
 
 def binary(data: bytes, at: int, kind: int) -> tuple[bytes, int]:
-    """Read a binary or a string as bytes."""
+    """Read a binary or a string at offset `at`, as bytes; return them, and the offset after them. `kind` is ignored."""
     length, at = _varint(data, at)
     end = _within(data, at, length)
     return data[at:end], end
 
 
 def head_of_list(data: bytes, at: int) -> tuple[int, int, int]:
-    """Read a list header: the number of elements, their kind, and the offset of the first."""
+    """Read a list header at offset `at`: the number of elements, their kind, and the offset of the first element."""
     head = data[at]
     count, at = (head >> 4, at + 1) if head >> 4 != 15 else _varint(data, at + 1)
     _within(data, at, count)  # an element takes at least one byte
@@ -57,7 +61,7 @@ def head_of_list(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def skip(data: bytes, at: int, kind: int) -> int:
-    """Skip a field's value, and return the offset after it."""
+    """Return the offset after the value at offset `at`, whose type has the number `kind` in the compact protocol."""
     if kind in _INTEGERS:
         while data[at] > 127:
             at += 1

@@ -93,11 +93,12 @@ _SCALAR_UDF = frozenset((100, 101, 200))  # eval types: row by row with or witho
 
 @dataclass(frozen=True, eq=False)
 class Attribute:
-    """An output column of a relation.
+    """An output column of a relation; its name is None if unknown.
 
-    - `tree`: the column's value, over symbols; None if unknown.
+    - `tree`: the column's value as an SQL tree over symbols; None if unknown.
     - `origin`: equal for columns that Spark treats as the same column, as a projection passes them on unchanged.
-    - `below`: the columns of the relation's inputs from which it is derived.
+    - `qualifiers`: the table aliases that may qualify the name in a reference.
+    - `below`: the columns of the relation's inputs from which it is derived; empty if it is one of them or computed.
     """
 
     name: str | None
@@ -114,7 +115,8 @@ Outputs = tuple[Attribute, ...] | None  # None if unknown
 class AttributeScope:
     """The columns that expressions of a relation may refer to: `outputs` of its inputs, and of relations below them.
 
-    `below` has the outputs by the plan id of a relation; None if several relations have the same id.
+    `outputs` is None if the columns are unknown. `below` maps the plan id of a relation to its outputs; None if several
+    relations have the same id, or if they are unknown.
     """
 
     outputs: Outputs
@@ -122,13 +124,17 @@ class AttributeScope:
     case_sensitive: bool
 
     def is_same_name(self, one: str | None, other: str | None) -> bool:
-        """Return whether two names refer to the same column, under the session's case sensitivity."""
+        """Return whether two names are equal, under the session's case sensitivity; False if one of them is None."""
         if one is None or other is None:
             return False
         return one == other if self.case_sensitive else one.lower() == other.lower()
 
     def find(self, names: tuple[str, ...], plan_id: int | None = None) -> tuple[Attribute, tuple[str, ...]] | None:
-        """Return the column that a reference names, and the struct members after it; None if that is not certain."""
+        """Return the column that a reference means, and the struct members after it.
+
+        None if no single column is certain. `names` are the parts of the reference. With a `plan_id`, the column
+        belongs to the relation with that id.
+        """
         if self.outputs is None:
             return None
         if plan_id is None:
@@ -158,13 +164,19 @@ class AttributeScope:
 
 @dataclass
 class References:
-    """The columns that expressions refer to. `are_known` is true if these are all of them, and each is certain."""
+    """The columns that expressions refer to.
+
+    `are_known` is False if there may be more, or if one could not be resolved.
+    """
 
     attributes: set[Attribute] = field(default_factory=set)
     are_known: bool = True
 
     def add(self, found: tuple[Attribute, tuple[str, ...]] | None) -> None:
-        """Add the result of `AttributeScope.find`; None makes the references unknown."""
+        """Add the column that `AttributeScope.find` returned.
+
+        None, for an unresolved reference, sets `are_known` to False.
+        """
         if found is None:
             self.are_known = False
         else:
@@ -177,7 +189,7 @@ def is_expression(message: Any) -> bool:
 
 
 def child_messages(message: Any) -> Iterator[Any]:
-    """Yield the messages that are directly in a protobuf message."""
+    """Yield the messages in the fields of a protobuf message, also in lists and maps, but not those within them."""
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None:
             continue
@@ -190,7 +202,7 @@ def child_messages(message: Any) -> Iterator[Any]:
 
 
 def references(expressions: Iterable[Any], scope: AttributeScope) -> References:
-    """Find the columns that expressions refer to."""
+    """Find the columns that protobuf expressions, and the expressions within them, refer to in a scope."""
     result = References()
     stack = list(expressions)
     while stack:
@@ -216,12 +228,16 @@ def _add_reference(attribute: Any, scope: AttributeScope, result: References) ->
 
 
 def plan_id_of(attribute: Any) -> int | None:
-    """Return the plan id of the relation that a column or `*` belongs to, if given."""
+    """Return the plan id of the relation that a column or `*` belongs to; None if the reference has no plan id."""
     return attribute.plan_id if attribute.HasField("plan_id") else None
 
 
 def _add_text_references(text: str, scope: AttributeScope, result: References) -> None:
-    """Add the columns that an SQL text refers to, and all columns whose names occur in it."""
+    """Add the columns that an SQL text refers to, and all columns whose names occur as words in it.
+
+    If the text is not understood (no single expression, with a subquery, lambda, parameter or `*`, or not ASCII), the
+    references become unknown.
+    """
     from sqlglot import exp
 
     item = parse_item(text)
@@ -246,7 +262,7 @@ def _add_text_references(text: str, scope: AttributeScope, result: References) -
 
 
 def _qualified_names(column: Any) -> tuple[str, ...] | None:
-    """Return the parts of a column's name in a tree, with the struct members after it."""
+    """Return the parts of a column reference in a tree, with the struct members after it; None if it cannot be read."""
     from sqlglot import exp
 
     node = column
@@ -256,7 +272,11 @@ def _qualified_names(column: Any) -> tuple[str, ...] | None:
 
 
 def parse_item(text: str) -> tuple[str | None, Any] | None:
-    """Return the alias, if any, and the tree of an SQL expression in a list of columns; None if it does not parse."""
+    """Return the alias and the sqlglot tree of one SQL expression in a list of columns.
+
+    The alias is None without one. None if the text is not exactly one expression. Both are None for an expression with
+    several aliases.
+    """
     from sqlglot import exp
 
     try:
@@ -278,13 +298,17 @@ def parse_item(text: str) -> tuple[str | None, Any] | None:
 
 
 def functions_in(text: str) -> set[str]:
-    """Return the names of the functions that an SQL text calls, in lower case."""
+    """Return the names that an SQL text calls as functions, in lower case, without keywords such as IN."""
     names = {each.lower() for each in _CALL.findall(_TEXT.sub(" ", text))}
     return names - _IS_SYNTAX
 
 
 def is_row_wise(expression: Any) -> bool:
-    """Return whether an expression has one value per row, which depends only on that row."""
+    """Return whether an expression surely has one value per row that depends only on that row.
+
+    False for window functions, aggregates, functions that the session registered, and everything not recognized. An
+    inline Python function must be scalar and declared deterministic.
+    """
     stack = [expression]
     while stack:
         message = stack.pop()
@@ -313,7 +337,10 @@ def is_row_wise(expression: Any) -> bool:
 
 
 def find_functions(messages: Iterable[Any]) -> set[str]:
-    """Return the names of the functions called in messages and their SQL texts, in lower case, without operators."""
+    """Return the names of the functions called in messages and in their SQL texts, in lower case.
+
+    Operators are left out.
+    """
     found: set[str] = set()
     for kind, part in _expressions(messages):
         if kind == "unresolved_function":
@@ -324,7 +351,7 @@ def find_functions(messages: Iterable[Any]) -> set[str]:
 
 
 def is_random(expression: Any) -> bool:
-    """Return whether an expression calls a function that is known to be nondeterministic."""
+    """Return whether an expression calls a nondeterministic function: a listed one such as `rand`, or such a UDF."""
     for kind, part in _expressions([expression]):
         if kind in ("unresolved_function", "call_function") and part.function_name.lower() in _RANDOM:
             return True
@@ -336,7 +363,7 @@ def is_random(expression: Any) -> bool:
 
 
 def _expressions(messages: Iterable[Any]) -> Iterator[tuple[str | None, Any]]:
-    """Yield the kind and content of each expression in messages, at any depth."""
+    """Yield each expression in messages, at any depth: the name of its type (the field that is set), and that field."""
     stack = list(messages)
     while stack:
         message = stack.pop()
@@ -348,16 +375,20 @@ def _expressions(messages: Iterable[Any]) -> Iterator[tuple[str | None, Any]]:
 
 @dataclass(frozen=True)
 class Total:
-    """An aggregate of all rows: `count`, or `min` or `max` of `column`, which is a symbol."""
+    """An aggregate of all rows: `count` of rows, or `min` or `max` of a column. `column` is its symbol.
+
+    None for `count`.
+    """
 
     kind: str
     column: str | None = None
 
 
 def totals(expressions: Iterable[Any], scope: AttributeScope) -> tuple[tuple[Any, ...], dict[str, Total]] | None:
-    """Replace the totals in expressions by columns; return the expressions, and the totals by the name of their column.
+    """Replace `count(*)`, `min` and `max` in expressions by columns.
 
-    None if an expression needs anything else of the rows, or has an unsupported part.
+    Return the expressions, and the totals by column name. None if there is no total, if an expression needs anything
+    else of the rows, or if it has an unsupported part.
     """
     found: dict[str, Total] = {}
     changed = [_over_totals(each, scope, found) for each in expressions]
@@ -365,7 +396,10 @@ def totals(expressions: Iterable[Any], scope: AttributeScope) -> tuple[tuple[Any
 
 
 def _over_totals(e: Any, scope: AttributeScope, found: dict[str, Total]) -> Any | None:
-    """Replace the totals in an expression by columns, and add them to `found`; None if that is not possible."""
+    """Return a copy of an expression with columns instead of its totals, and add these to `found` by column name.
+
+    None if the expression needs other values of the rows, or has an unsupported part.
+    """
     kind = e.WhichOneof("expr_type")
     result = type(e)()
     result.CopyFrom(e)
@@ -406,7 +440,10 @@ def _over_totals(e: Any, scope: AttributeScope, found: dict[str, Total]) -> Any 
 
 
 def _column_of(named: tuple[str, Total] | None, found: dict[str, Total], example: Any) -> Any | None:
-    """Add a named total to `found`, and return its column as a message of the type of `example`; None for None."""
+    """Add a pair of name and total to `found`, and return a column of that name as an expression.
+
+    None if `named` is None. `example` is any message of the type `Expression`, as the type of the result.
+    """
     if named is None:
         return None
     found[named[0]] = named[1]
@@ -416,7 +453,10 @@ def _column_of(named: tuple[str, Total] | None, found: dict[str, Total], example
 
 
 def _total(kind: str, arguments: Sequence[Any], scope: AttributeScope) -> tuple[str, Total] | None:
-    """Return the total that a function call computes, with its name; None for other calls."""
+    """Return the name and the total of a call of `count`, `min` or `max` (`kind`); None if it is unsupported.
+
+    Supported are `count` of `*` or of a literal that is not null, and `min` and `max` of a column.
+    """
     if len(arguments) != 1:
         return None
     of = arguments[0].WhichOneof("expr_type")
@@ -445,7 +485,10 @@ def _total_in_text(tree: Any, scope: AttributeScope) -> tuple[str, Total] | None
 
 
 def _extreme(kind: str, found: tuple[Attribute, tuple[str, ...]] | None) -> tuple[str, Total] | None:
-    """Return the named `min` or `max` of a column; None unless the column's value is one symbol."""
+    """Return the name and the total of `min` or `max` (`kind`) of a column that `AttributeScope.find` returned.
+
+    None without a column, for a struct member, or if the column's value is not one symbol.
+    """
     if found is None or found[1] or found[0].tree is None:
         return None
     names = names_of(found[0].tree.unnest())
@@ -453,7 +496,7 @@ def _extreme(kind: str, found: tuple[Attribute, tuple[str, ...]] | None) -> tupl
 
 
 def is_plain_star(star: Any) -> bool:
-    """Return whether a star means all columns of the input."""
+    """Return whether a star means all columns of the input, as it has neither a qualifier nor a plan id."""
     return not star.unparsed_target and plan_id_of(star) is None
 
 
@@ -467,7 +510,7 @@ def _is_row_wise_text(text: str) -> bool:
 
 
 class Trees:
-    """Builds SQL trees of expressions in a scope."""
+    """Builds sqlglot trees of protobuf expressions, with symbols instead of the columns of a scope."""
 
     def __init__(self, scope: AttributeScope, own_functions: frozenset[str] = frozenset()) -> None:
         """Create a builder; `own_functions` has the names of functions that the session registered, in lower case."""
@@ -475,7 +518,7 @@ class Trees:
         self._values: dict[str, Any] = {}
 
     def conjuncts(self, condition: Any) -> Iterator[Any]:
-        """Yield the trees of the conditions that are joined by AND."""
+        """Yield the trees of the conditions that AND joins in a protobuf condition."""
         function = condition.unresolved_function
         if condition.WhichOneof("expr_type") == "unresolved_function" and function.function_name.lower() == "and":
             for each in function.arguments:
@@ -484,7 +527,7 @@ class Trees:
             yield from split_conjuncts(self.tree(condition))
 
     def tree(self, expression: Any) -> Any:
-        """Return the SQL tree over symbols of a protobuf expression."""
+        """Return the SQL tree over symbols of a protobuf expression; unsupported parts become `unknown_value`."""
         return self._parse(self._sql(expression))
 
     def _parse(self, text: str) -> Any:
@@ -502,7 +545,7 @@ class Trees:
         return tree.transform(substitute)
 
     def _value(self, tree: Any) -> str:
-        """Return a placeholder name that stands for a tree in SQL text."""
+        """Return a new quoted name for a tree in SQL text, which `_parse` replaces by the tree."""
         self._values[name := f"__value_{len(self._values)}"] = tree
         return backquote(name)
 
@@ -551,7 +594,11 @@ class Trees:
         return f"({self._value(self._resolve_columns(item[1]))})"
 
     def _resolve_columns(self, tree: Any) -> Any:
-        """Replace the columns in a tree of SQL text by their trees."""
+        """Replace the columns in a tree of SQL text by their values over symbols; others become `unknown_value`.
+
+        A tree with an unsupported part, such as a subquery or lambda, is unknown as a whole, apart from other
+        conditions joined to it by AND.
+        """
         from sqlglot import exp
 
         if isinstance(inner := tree.unnest(), exp.And):  # one condition may be unknown, the other known
@@ -611,14 +658,14 @@ class Trees:
 
 
 def unknown_value() -> Any:
-    """Return the tree of an unknown value."""
+    """Return a tree that stands for an unknown value: a call of a function that does not exist."""
     from sqlglot import exp
 
     return exp.Anonymous(this="__unknown")
 
 
 def split_conjuncts(tree: Any) -> Iterator[Any]:
-    """Yield the conditions that AND joins in a tree."""
+    """Yield the conditions that AND joins in a tree; the tree itself if it has no AND at its top."""
     from sqlglot import exp
 
     inner = tree.unnest()
@@ -630,13 +677,13 @@ def split_conjuncts(tree: Any) -> Iterator[Any]:
 
 
 def member(tree: Any, names: tuple[str, ...]) -> Any | None:
-    """Return the tree of a struct member; None for a value that is not a symbol or a member of one."""
+    """Return the tree of a struct member of `tree`; None for a tree that is neither a symbol nor a member of one."""
     path = None if tree is None else names_of(tree.unnest())
     return None if path is None else column((*path, *names))
 
 
 def column(names: Iterable[str]) -> Any:
-    """Return the tree of a column, or of a struct member."""
+    """Return the tree of a column (the first name), or of a struct member of it (the further names)."""
     from sqlglot import exp
 
     first, *members = (exp.to_identifier(name, quoted=True) for name in names)
@@ -647,12 +694,12 @@ def column(names: Iterable[str]) -> Any:
 
 
 def _has_unit(call: Any) -> bool:
-    """Return whether the first argument of a call may be a unit such as HOUR, which looks like a column."""
+    """Return whether the first argument of a call may be a unit such as HOUR, which sqlglot parses as a column."""
     return len(call.expressions) == 3 and str(call.this).lower().startswith(("date", "timestamp", "time"))
 
 
 def literal(part: Any) -> str:
-    """Return a literal as SQL text that keeps its type; `UNKNOWN` for an unsupported type."""
+    """Return a protobuf literal as SQL text that keeps its type; a call of `__unknown()` for an unsupported type."""
     kind = part.WhichOneof("literal_type")
     if kind is None or (kind == "string" and _is_collated(part)):
         return UNKNOWN
@@ -680,7 +727,7 @@ def literal(part: Any) -> str:
 
 
 def _is_collated(part: Any) -> bool:
-    """Return whether a string literal has a collation other than the default."""
+    """Return whether a string literal has a collation other than UTF8_BINARY, the default."""
     if "data_type" not in part.DESCRIPTOR.fields_by_name or not part.HasField("data_type"):
         return False
     kind = part.data_type

@@ -89,7 +89,7 @@ _CACHED = ("persist", "unpersist", "get_storage_level")
 
 
 def install(spark: SparkSession, sources: Callable[[], Mapping[str, Mapping[str, Any]]]) -> None:
-    """Install the replacement of reads in a session, once.
+    """Install the replacement of reads in a session, once: a hook for queries, and a wrapper of its client's analysis.
 
     Args:
         spark: A Connect session of Apache Spark.
@@ -115,13 +115,16 @@ def is_installed(spark: SparkSession) -> bool:
 
 
 def create_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
-    """Return a scan's rows as a read that is replaced when a query is sent; None if that is not possible."""
+    """Return a scan's rows as a read that is replaced when a query is sent.
+
+    None if the replacement is not installed, or cannot replace a read of this scan.
+    """
     hook = _find_hook(spark)
     return None if hook is None else hook.create_read(scan)
 
 
 def _find_hook(spark: SparkSession) -> ReadReplacement | None:
-    """Return the hook that is installed for a session; sessions created from each other share the list of hooks."""
+    """Return the hook of this session, as sessions created from each other share the list; None without one."""
     hooks = getattr(getattr(spark, "client", None), "_session_hooks", None) or ()
     own = (each for each in hooks if isinstance(each, ReadReplacement) and each.session_id == spark.session_id)
     return next(own, None)
@@ -129,7 +132,13 @@ def _find_hook(spark: SparkSession) -> ReadReplacement | None:
 
 @dataclass
 class _Pin:
-    """The pinned snapshot or version of a read's table. `scan` is None if the data source has to read it."""
+    """The pinned snapshot or version of a read's table.
+
+    - `lock`: held while a thread opens the scan.
+    - `is_known`: whether the scan was opened or found to be unsupported.
+    - `scan`: the scan of the pinned version; None if the data source has to read it.
+    - `columns`: the output columns of the scan.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_known: bool = False
@@ -138,7 +147,7 @@ class _Pin:
 
     @property
     def state(self) -> dict[str, str] | None:
-        """The options that select the pinned version; None if no options can."""
+        """The options that select the pinned version; None without a scan, or if options cannot describe it."""
         try:
             return self.scan.to_options() if self.scan is not None and self.scan.fits_options else None
         except LakescanError:  # a key manager without a name cannot be an option
@@ -147,7 +156,12 @@ class _Pin:
 
 @dataclass(frozen=True)
 class _SessionSettings:
-    """The settings of a session that the meaning of expressions depends on."""
+    """The settings of a session that the meaning of expressions and the plan of a scan depend on.
+
+    - `ansi`, `case_sensitive`: `spark.sql.ansi.enabled` and `spark.sql.caseSensitive`.
+    - `reads_as_default`: whether SQL text and the type TIMESTAMP have Spark's default meaning; False if hidden.
+    - `known`: the values of the settings that planning reads, by name; None for unset ones.
+    """
 
     time_zone: str
     ansi: bool
@@ -183,7 +197,10 @@ class ReadReplacement:
         spark.client._analyze = analyze_replaced_plan
 
     def on_execute_plan(self, request: Any) -> Any:
-        """Replace the reads in a request before it is sent."""
+        """Replace the reads in a request in place, before it is sent, and return it.
+
+        Requests of other sessions are unchanged.
+        """
         if (
             request.session_id == self.session_id and not self._is_busy
         ):  # sessions of `newSession` share the list of hooks
@@ -193,7 +210,11 @@ class ReadReplacement:
         return request
 
     def replace_in_analysis(self, method: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of an analysis with replaced reads; an analysis of the schema only pins the reads."""
+        """Return the arguments of the client's analysis `method` with replaced reads, for methods that need them.
+
+        These are `explain`, `input_files`, and persisting. Other analyses of a plan, such as that of the schema, only
+        pin the versions of its reads.
+        """
         if self._is_busy or method not in (*_PLANS, *_CACHED):
             return arguments
         with self._working():
@@ -215,7 +236,7 @@ class ReadReplacement:
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        """Context manager: mark this thread's requests as lakescan's own, and keep the pins in use until the end."""
+        """Context manager: replace no reads in requests that this thread sends, and use the same pins until the end."""
         self._busy.value = True
         self._busy.pins = {}
         try:
@@ -231,7 +252,7 @@ class ReadReplacement:
         return spark
 
     def _note_functions(self, plan: Any) -> None:
-        """Record the functions that a command registers."""
+        """Record the names of the functions that a command registers, directly or by CREATE FUNCTION in SQL."""
         if plan.WhichOneof("op_type") != "command":
             return
         kind, names = plan.command.WhichOneof("command_type"), []
@@ -244,9 +265,10 @@ class ReadReplacement:
             self._own_functions |= {name.lower() for name in names}
 
     def _ask_functions(self, roots: list[Any]) -> None:
-        """Ask the server, once per name, which functions of a plan are not Spark's own.
+        """Record which functions of the relations `roots` are not Spark's own; the server is asked once per name.
 
-        Before `register`, the session may have registered a function under the name of a Spark function.
+        Before `register`, the session may have registered a function under the name of a Spark function. A function
+        that the server does not find counts as the session's own.
         """
         with self._lock:
             for name in sorted(find_functions(roots) - self._asked_functions):
@@ -259,7 +281,10 @@ class ReadReplacement:
                 self._asked_functions.add(name)
 
     def _replace_in(self, plan: Any) -> None:
-        """Replace the reads in a plan."""
+        """Replace the reads in the message of a query or command, in place.
+
+        Views and streams get reads that remain valid.
+        """
         _unpack(plan)
         roots = relations_of(plan)
         command = plan.command.WhichOneof("command_type")
@@ -270,7 +295,11 @@ class ReadReplacement:
         self._has_views |= is_view
 
     def _replace_in_persist(self, method: str, relation: Any) -> Any:
-        """Return a relation in its persisted form, by which Spark finds cached relations."""
+        """Return a relation to persist or unpersist with its reads replaced; unchanged without reads.
+
+        Spark finds cached relations by their form, so the form that is persisted is recorded by plan id and sent again
+        in later requests until `unpersist`.
+        """
         result, node = type(relation)(), relation.common.plan_id
         result.CopyFrom(relation)
         if not self._replace([result], lasts=True):
@@ -282,9 +311,11 @@ class ReadReplacement:
         return result
 
     def _replace(self, roots: list[Any], *, lasts: bool) -> bool:
-        """Replace the reads below relations; return whether there were any.
+        """Replace the reads below relations in place, and persisted relations by the form that was sent.
 
-        With `lasts`, the result is also used later, when settings of the session may have changed.
+        Return if any existed. With `lasts`, the server keeps the result for later queries, when settings of the session
+        may have changed. Then metadata answers no aggregates, and conditions are interpreted without time zone and ANSI
+        mode.
         """
         every = all_relations(roots)
         cached = [each for each in every if self._is_cached(each)]
@@ -336,14 +367,17 @@ class ReadReplacement:
         )
 
     def _enable_field_ids(self) -> None:
-        """Let Spark find columns by field id, which relations that were already sent rely on."""
+        """Set `spark.sql.parquet.fieldId.read.enabled`, on which relations that were already planned rely."""
         if self._session.client.get_configs(FIELD_IDS)[0] != "true":
             self._session.conf.set(FIELD_IDS, "true")
 
     # The pinned version of a table
 
     def _columns_of(self, relation: Any) -> tuple[ReadColumn, ...] | None:
-        """Return the output columns of a read that is replaced, and pin its version; None for other relations."""
+        """Return the output columns of a read that is replaced, and pin its version.
+
+        None for relations that are not replaced.
+        """
         if relation.WhichOneof("rel_type") != "read" or self._is_cached(relation):
             return None
         pin = self._pin(relation)
@@ -379,7 +413,10 @@ class ReadReplacement:
         return pin
 
     def _drop_pins(self) -> None:
-        """Drop the least recently used scans, and keep only options that select their versions."""
+        """Drop the least recently used scans above a limit.
+
+        Of these, keep only the options that select their versions.
+        """
         with self._lock:
             known = [key for key, pin in self._pins.items() if pin.is_known]  # others are being opened by threads
             for key in known[: max(0, len(known) - _MOST_PINS)]:
@@ -391,14 +428,20 @@ class ReadReplacement:
                 self._states.popitem(last=False)
 
     def _reopen(self, read: Any, state: dict[str, str]) -> ScanSpec:
-        """Open the scan of a dropped pin again. Errors are raised, as another version would have other rows."""
+        """Open the scan of a dropped pin again, by the options (`state`) that select its version.
+
+        Raises the errors of opening it, as another version would have other rows.
+        """
         settings = self._sources()[read.format]
         scan, _ = source_class("lakescan", **settings, catalogs=all_configurations())(state).open_scan()
         scan.snapshot  # noqa: B018  resolves the snapshot, which the scan caches
         return scan
 
     def _open_scan(self, read: Any) -> ScanSpec | None:
-        """Open the scan of a read; None if the data source has to read it."""
+        """Open the scan of a read.
+
+        None if the data source has to read it, or if it cannot be opened in this process.
+        """
         options = {name.lower(): value for name, value in read.options.items()}
         paths = [*read.paths, *([options["path"]] if "path" in options else [])]
         if len(paths) != 1 or read.predicates or "paths" in options or not _is_absolute(paths[0]):
@@ -424,7 +467,7 @@ class ReadReplacement:
     def create_read(self, scan: ScanSpec) -> DataFrame | None:
         """Return a read of a scan, pinned to the snapshot or version that the scan resolves to now.
 
-        None if the session cannot replace it; see the function `create_read`.
+        None if the session cannot replace a read of this scan.
         """
         if self._is_busy or "lakescan" not in self._sources() or not self._is_replaced(scan):
             return None
@@ -445,7 +488,7 @@ class ReadReplacement:
 
     @property
     def _is_local(self) -> bool:
-        """Whether Spark's workers have the same files as this process under the same paths."""
+        """Whether Spark's workers share this process's file system; a small job finds out, once."""
         if self._local is None:
             self._local = is_on_this_machine(self._session)
         return self._local
@@ -453,7 +496,7 @@ class ReadReplacement:
     # The replacement of a read
 
     def _relation(self, read: NarrowedRead, session: _SessionSettings) -> Any:
-        """Return the relation of the planned frame that replaces a narrowed read."""
+        """Return the relation of the planned frame that replaces a narrowed read; the most recent ones are cached."""
         pin = self._pin(read.relation)
         assert pin is not None
         assert pin.scan is not None
@@ -476,7 +519,10 @@ class ReadReplacement:
         return relation
 
     def _answer_by_metadata(self, read: NarrowedRead, session: _SessionSettings) -> tuple[Any, Any] | None:
-        """Return the aggregate above a read and a relation of its values, if metadata proves them all; else None."""
+        """Return the aggregate above a read, and the relation of its values to replace it, if metadata proves them.
+
+        None without an aggregate, or if a value or a condition needs rows.
+        """
         pin, totals = self._pin(read.relation), read.totals
         if totals is None or pin is None or pin.scan is None:
             return None
@@ -495,7 +541,10 @@ class ReadReplacement:
         return totals.relation, _values_relation(totals, fields, values, title_of_table(scan))
 
     def _fields(self, relation: Any, read: Any, scan: ScanSpec) -> list[s.StructField] | None:
-        """Return a relation's columns, analyzed without opening the read; None if the server reports an error."""
+        """Return the columns of `relation`, analyzed by the server with an empty local relation instead of the read.
+
+        None if the server reports an error, which the query then raises, too.
+        """
         from pyspark.sql.connect.proto import Plan
 
         empty = type(relation)()
@@ -510,7 +559,11 @@ class ReadReplacement:
 
 
 def _values_relation(totals: Totals, fields: list[s.StructField], values: list[pa.Scalar], title: str) -> Any:
-    """Build the relation of an aggregate's columns (`fields`) from the known values of its totals."""
+    """Build the relation that replaces an aggregate: one row of the values of its totals, and expressions over it.
+
+    `fields` are the aggregate's columns as Spark names them, `values` are in the order of `totals.wanted`, and
+    `explain` shows the `title`.
+    """
     result = type(totals.relation)()
     result.common.CopyFrom(totals.relation.common)
     alias = result.project.input.subquery_alias  # shown by `explain`
@@ -534,7 +587,7 @@ def _values_relation(totals: Totals, fields: list[s.StructField], values: list[p
 
 
 def _unpack(plan: Any) -> None:
-    """Unpack a plan that PySpark compressed because it is large."""
+    """Decompress, in place, a plan that PySpark compressed because it is large."""
     packed = plan.compressed_operation
     if not packed.data:
         return
@@ -548,13 +601,17 @@ def _unpack(plan: Any) -> None:
 
 
 def _is_absolute(path: str) -> bool:
-    """Return whether a path refers to the same table from any working directory."""
+    """Return whether a path refers to the same table from any folder: an absolute path, URI or catalog name."""
     parts = parts_of_name(path)
     return path.startswith(("/", "file:/")) or "://" in path or (parts is not None and is_known(parts[0]))
 
 
 def _is_for_source(scan: ScanSpec) -> bool:
-    """Return whether only the Python data source can read a scan, as its tasks check the session, for example."""
+    """Return whether only the Python data source or a planned frame can read a scan.
+
+    This concerns changelogs, streams, deleted rows, SQL conditions, the planning mode 'distributed', issued
+    credentials, and scans whose tasks check the session's time zone or staging settings.
+    """
     options = scan.options
     selects_changes = options.changes or options.stream_options or options.names_of_groups(Group.RANGE)
     is_special = scan.reads_deleted_rows or has_sql(scan.condition) or is_audited(scan) or scan.storage.is_issued
@@ -563,7 +620,10 @@ def _is_for_source(scan: ScanSpec) -> bool:
 
 
 def _apply_schema(scan: ScanSpec, schema: str) -> ScanSpec | None:
-    """Return the scan with the columns of a schema that the user gave; None unless their types are the same."""
+    """Return the scan with the columns of the schema that the user gave as JSON; unchanged if it is empty.
+
+    None if the schema is invalid, or if a column is missing or has another type.
+    """
     if not schema:
         return scan
     try:
@@ -582,7 +642,7 @@ def _apply_schema(scan: ScanSpec, schema: str) -> ScanSpec | None:
 
 
 def _columns(scan: ScanSpec) -> tuple[ReadColumn, ...]:
-    """Return the output columns of a scan, with the table columns that conditions may test."""
+    """Return the output columns of a scan, each with its column in the table if conditions may test it."""
     return tuple(
         ReadColumn(each.name, _path(each.path) if scan.max_rows is None else None, str(each.path[-1].type))
         for each in scan.selection.columns
@@ -600,7 +660,10 @@ def _is_time(kind: t.Type) -> bool:
 
 
 def _narrow_scan(scan: ScanSpec, read: NarrowedRead, session: _SessionSettings) -> ScanSpec:
-    """Return a scan that reads at least the data that is needed of a read."""
+    """Return a scan that reads at least the columns and rows that the plan needs of a read.
+
+    Unchanged if the session's settings give SQL another meaning (`reads_as_default`).
+    """
     if not session.reads_as_default:
         return scan
     result = replace(scan, pruning=_pruning(scan, read, session))
@@ -614,13 +677,13 @@ def _narrow_scan(scan: ScanSpec, read: NarrowedRead, session: _SessionSettings) 
 
 
 def _pruning(scan: ScanSpec, read: NarrowedRead, session: _SessionSettings) -> Predicate:
-    """Return the predicate that the conditions on a read's rows imply, without parts that planning does not support."""
+    """Return the predicate that a read's conditions imply for its rows, without tests that Spark does differently."""
     found = [part for each in read.conditions for part in conjuncts(_infer_predicate(each, scan, session).predicate)]
     return conjunction([each for each in found if _is_exact(each, scan)])
 
 
 def _infer_predicate(condition: Any, scan: ScanSpec, session: _SessionSettings) -> Inference:
-    """Infer the predicate that a condition over columns of a table implies."""
+    """Infer the predicate that a condition, a tree over columns of the table, implies in a session."""
     return infer_predicate(
         condition,
         scan.selectable,
@@ -631,7 +694,7 @@ def _infer_predicate(condition: Any, scan: ScanSpec, session: _SessionSettings) 
 
 
 def _is_exact(predicate: Predicate, scan: ScanSpec) -> bool:
-    """Return whether a predicate can be bound, and only tests columns whose values Spark compares in the same way."""
+    """Return whether a predicate binds to the scan's columns, and Spark compares their values in the same way."""
     schema = scan.selectable
     try:
         bound = bind(predicate, schema, case_sensitive=scan.options.case_sensitive, zone=scan.zone)
@@ -648,7 +711,7 @@ def _is_exact(predicate: Predicate, scan: ScanSpec) -> bool:
 
 
 def _add_comments(frame: Any, scan: ScanSpec) -> Any:
-    """Return the frame with the comments of its columns, as the data source has them."""
+    """Return the frame with the metadata of its columns in Spark (comments, CHAR lengths), as the data source has."""
     fields = spark_schema(scan.output).fields
     if not any(each.metadata for each in fields):
         return frame

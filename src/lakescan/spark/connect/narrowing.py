@@ -65,9 +65,10 @@ _CLOSED = ("map_partitions", "tail", "sample")
 
 @dataclass(frozen=True)
 class ReadColumn:
-    """An output column of a read. `path` is the column or struct member of the table if conditions may test it.
+    """An output column of a read of lakescan's formats.
 
-    `kind` is the name of the type. Columns of the same kind are compared in the same way.
+    - `path`: the names of the column in the table, or of the struct member; None if conditions may not test it.
+    - `kind`: the name of the type. Columns of the same kind are compared in the same way.
     """
 
     name: str
@@ -111,9 +112,12 @@ class NarrowedRead:
 
 @dataclass(frozen=True)
 class ReadRequirements:
-    """The conditions, columns and limit that apply above a relation.
+    """The requirements of a plan on one of its relations, collected from the relations above it.
 
-    `needed` is None for all columns of the relation. `all_columns` means all columns of all reads below.
+    - `conditions`: trees over symbols that are true of all rows that are needed.
+    - `needed`: the output columns that are needed; None for all.
+    - `limit`: the number of rows that are needed; None for all.
+    - `all_columns`: whether all reads below need all columns, as a name above could not be resolved.
     """
 
     conditions: tuple[Any, ...] = ()
@@ -136,7 +140,10 @@ class _Node:
 
 
 def relations_of(plan: Any) -> list[Any]:
-    """Return the top relations of a plan that reads them immediately; none if it keeps them or sends them elsewhere."""
+    """Return the top relations of a query, or of a command that uses their rows, such as a write or a temporary view.
+
+    Empty for other commands, and for global views, which other sessions read.
+    """
     which = plan.WhichOneof("op_type")
     if which == "root":
         return [plan.root]
@@ -156,7 +163,7 @@ def is_relation(message: Any) -> bool:
 
 
 def _relations_in(message: Any) -> Iterator[Any]:
-    """Yield the next relations below a message. No relation of a read is below an expression."""
+    """Yield the nearest relations below a message. Relations within expressions (subqueries) are left out."""
     for each in child_messages(message):
         if is_relation(each):
             yield each
@@ -165,7 +172,7 @@ def _relations_in(message: Any) -> Iterator[Any]:
 
 
 def all_relations(roots: Sequence[Any]) -> list[Any]:
-    """Return relations and all relations below them, without recursion."""
+    """Return relations and all relations below them, in no particular order; no depth of nesting is too large."""
     found, stack = [], list(roots)
     while stack:
         relation = stack.pop()
@@ -186,10 +193,13 @@ def narrow_reads(
 ) -> list[NarrowedRead]:
     """Return the reads of a plan, each with the data that the plan needs of it.
 
+    If the plan is too large, not understood, or calls functions whose meaning is unknown, each read is returned with
+    all columns and rows.
+
     Args:
         roots: The relations of the plan.
         columns_of: Returns the output columns of a relation that is a read of lakescan's formats; None for others.
-        is_opaque: Returns whether not to look below a relation.
+        is_opaque: Returns whether to ignore a relation and all below it, such as a persisted one.
         case_sensitive: The session's setting `spark.sql.caseSensitive`.
         own_functions: The names of functions that the session registered, in lower case.
     """
@@ -223,7 +233,7 @@ class _Narrowing:
         return self._found
 
     def whole_reads(self, roots: Sequence[Any]) -> list[NarrowedRead]:
-        """Return the reads, each with all columns and rows."""
+        """Return the reads of relations, each with all columns and rows."""
         stack, found = list(roots), []
         while stack:
             relation = stack.pop()
@@ -263,7 +273,7 @@ class _Narrowing:
         return node
 
     def _name(self, node: _Node) -> None:
-        """Register a node's outputs under its plan id, by which columns refer to it."""
+        """Record a node's outputs under its plan id, by which columns refer to it; None if the id is used twice."""
         if node.relation.HasField("common") and node.relation.common.HasField("plan_id"):
             plan_id = node.relation.common.plan_id
             node.below[plan_id] = None if plan_id in node.below else node.outputs
@@ -305,7 +315,10 @@ class _Narrowing:
         return tuple(Attribute(each.name, each.tree, each.origin, alias, (each,)) for each in known)
 
     def _item(self, expression: Any, scope: AttributeScope) -> list[Attribute] | None:
-        """Return the output columns of an expression in a list of columns; None if unknown."""
+        """Return the output columns of an expression in a list of columns; None if they are unknown.
+
+        A `*` has several columns, other expressions have one.
+        """
         kind = expression.WhichOneof("expr_type")
         if kind == "unresolved_star":
             star = expression.unresolved_star
@@ -334,7 +347,7 @@ class _Narrowing:
         return [Attribute(alias, tree, object())]
 
     def _pass_column(self, names: tuple[str, ...], plan_id: int | None, scope: AttributeScope) -> Attribute:
-        """Return a column of the input, or a struct member, under the name by which it was referred to."""
+        """Return an output column for a reference to a column or struct member, with its value if that is found."""
         found = scope.find(names, plan_id)
         if found is None:
             return Attribute(names[-1], None, object())
@@ -469,7 +482,7 @@ class _Narrowing:
         return tuple(outputs)
 
     def _kind(self, tree: Any | None) -> str:
-        """Return the type of a tree that is one symbol; empty for other trees."""
+        """Return the type's name of a tree that is one symbol; empty for other trees and None."""
         names = () if tree is None else _names(tree)
         return self._kinds.get(names[0], "") if len(names) == 1 and _is_symbol(tree) else ""
 
@@ -505,7 +518,11 @@ class _Narrowing:
         return NarrowedRead(node.relation, conditions, columns, above.limit)
 
     def _add_totals(self, node: _Node, expressions: Sequence[Any]) -> None:
-        """Add the aggregate of all rows to the read below it, if metadata may answer it."""
+        """Add an aggregate of all rows (`node`) to the read that was pushed down last, if metadata may answer it.
+
+        All relations between them must be filters or keep the rows as they are, and `expressions` must only need
+        totals.
+        """
         if self._own & TOTALS or any(each in _SEES_BELOW for each in self._above):
             return
         found = totals(expressions, self._scope(node))
@@ -532,9 +549,10 @@ class _Narrowing:
     def _needed_columns(
         self, node: _Node, above: ReadRequirements, found: References, *, rest: bool
     ) -> tuple[frozenset[Attribute] | None, bool]:
-        """Return the input columns that are needed: those that are referred to, and with `rest` those needed above.
+        """Return the input columns that a node needs: those in `found`, and with `rest` those that `above` needs.
 
-        Also return whether all columns of all reads below are needed, because a name could not be resolved.
+        They are None for all columns. Also return whether all columns of all reads below are needed, because a name
+        could not be resolved.
         """
         all_columns = above.all_columns or not found.are_known
         needed: set[Attribute] | None = set(found.attributes)
@@ -578,7 +596,7 @@ class _Narrowing:
         )
 
     def _down_pass(self, node: _Node, op: Any, above: ReadRequirements) -> None:
-        """Push down through a relation that has the rows of its input, and its columns under other names."""
+        """Push requirements down through a relation with its input's rows, and the same or renamed columns."""
         needed = None if above.needed is None or node.outputs is None else frozenset(_input_columns(above.needed, node))
         self._push_down(node.inputs[0], ReadRequirements(above.conditions, needed, above.limit, above.all_columns))
 
@@ -692,7 +710,7 @@ class _Narrowing:
 
 
 def _paths(read: _Node) -> dict[str, tuple[str, ...]]:
-    """Return the table columns that conditions may test, by the symbols of a read's outputs."""
+    """Return the table columns that conditions may test, as a tuple of names by the symbol of each output of a read."""
     pairs = zip(read.outputs or (), read.columns or (), strict=True)
     return {attribute.origin: each.path for attribute, each in pairs if each.path is not None}
 
@@ -705,12 +723,12 @@ def _is_star(expression: Any) -> bool:
 
 
 def _kind_of(op: Any, name: str) -> str:
-    """Return the name of an enumeration field's value."""
+    """Return the name of the value of the enumeration field `name` of a protobuf message."""
     return str(op.DESCRIPTOR.fields_by_name[name].enum_type.values_by_number[getattr(op, name)].name)
 
 
 def _input_columns(attributes: frozenset[Attribute], node: _Node) -> set[Attribute]:
-    """Return the columns of a node's inputs from which some of its outputs are derived."""
+    """Return the columns of a node's inputs that given outputs of the node are, or are derived from."""
     known = {each for child in node.inputs for each in child.outputs or ()}
     found: set[Attribute] = set()
     for each in attributes:
@@ -719,7 +737,7 @@ def _input_columns(attributes: frozenset[Attribute], node: _Node) -> set[Attribu
 
 
 def _names(tree: Any) -> list[str]:
-    """Return the symbols in a tree."""
+    """Return the symbols in a tree, as often as they occur."""
     from sqlglot import exp
 
     return [each.parts[0].name for each in tree.find_all(exp.Column)]
@@ -734,14 +752,17 @@ def _is_symbol(tree: Any) -> bool:
 
 
 def _substitute_symbols(tree: Any, values: dict[str, Any]) -> Any:
-    """Replace the symbols in a tree by other trees."""
+    """Replace the symbols in a tree by the trees in `values`.
+
+    Members of a value that has none become `unknown_value`.
+    """
     return _substitute_names(
         tree, lambda names: values[names[0]] if len(names) == 1 else member(values[names[0]], names[1:])
     )
 
 
 def _substitute_paths(tree: Any, paths: dict[str, tuple[str, ...]]) -> Any:
-    """Replace the symbols in a tree by columns of the table."""
+    """Replace the symbols in a tree by columns of the table, given as names by symbol."""
     return _substitute_names(tree, lambda names: column((*paths[names[0]], *names[1:])))
 
 

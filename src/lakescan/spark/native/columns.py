@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileColumns:
-    """How to find columns in data files: by field id, or by physical name.
+    """How to find columns in data files: by field id (`by_id`), or by physical name.
 
     Even with field ids, Spark pushes filters into Parquet by name. If another column had the requested name in some
     file, Spark would prune by that column's statistics. So a column is requested under a name that no file has, unless
-    its own name is `settled`: no file uses it for another column. `mark` makes the requested names unique.
-    `compares_micros` is true if a query may compare timestamps with times that are not whole milliseconds.
+    its field id is in `settled`: these columns have the same name in all files, and no other column has had it.
+
+    - `mark`: text that makes the requested names unique for a table.
+    - `compares_micros`: whether a query may compare timestamps with times that are not whole milliseconds.
     """
 
     by_id: bool
@@ -42,19 +44,26 @@ class FileColumns:
 
     @staticmethod
     def match_columns(matching: FieldMatching, location: str) -> FileColumns:
-        """Return how to find the columns of the table at `location`."""
+        """Return how to find the columns of the table at `location` in its files, from the table's `matching`."""
         return FileColumns(matching.by_id, matching.settled, mark_of(location))
 
     def schema(self, fields: Iterable[t.Field]) -> s.StructType:
-        """Return the schema to request. Every column is nullable, since a file may be older than a column."""
+        """Return the Spark schema to request for columns of the table.
+
+        Every column is nullable, since a file may be older than a column. Metadata has the field ids, and defaults for
+        such files.
+        """
         return s.StructType([self._field(f, self.name(f)) for f in fields])
 
     def column(self, field: t.Field) -> Column:
-        """Return the column of a frame that was read with `schema`."""
+        """Return an unresolved Spark column for the column of a frame that was read with `schema`."""
         return F.col(backquote(self.name(field)))
 
     def name(self, field: t.Field) -> str:
-        """Return the name of the column in a frame that was read with `schema`."""
+        """Return the name under which a column is requested, and which it has in a frame that was read with `schema`.
+
+        It is the physical name without field ids; else the column's own name if settled, or a name that no file has.
+        """
         if not self.by_id:
             return field.physical_name
         return field.name if field.id in self.settled else self._unique_name(field)
@@ -63,7 +72,7 @@ class FileColumns:
         return unique_name(field.id, self.mark)
 
     def value(self, field: t.Field, column: Column) -> Column:
-        """Convert a column, or a struct field, to the table's values and field names, and protect some types.
+        """Convert a column of files, or a struct field, to the table's types and field names, and protect some types.
 
         Protected values are wrapped in a function that does not change them, so that Spark cannot push filters on them
         into Parquet files; see `is_protected`.
@@ -100,7 +109,10 @@ class FileColumns:
         return not has_members(kind) or all(self._member_name(f) == f.name for f in _members_within(kind))
 
     def _struct(self, kind: t.Struct, column: Column) -> Column:
-        """Convert a struct field by field, so that Spark still reads only the fields that a query needs."""
+        """Convert a struct field by field instead of by a cast, so that Spark reads only the fields that a query needs.
+
+        A cast is used only if one field has the former name of another.
+        """
         names = {f.name: self._member_name(f) for f in kind.fields}
         is_renamed = any(old != new for new, old in names.items())
         if is_renamed and {n.lower() for n in names} & {old.lower() for new, old in names.items() if old != new}:
@@ -144,17 +156,17 @@ class FileColumns:
 
 
 def mark_of(location: str) -> str:
-    """Return the part of column names that makes them unique for the table at `location`."""
+    """Return the hash of a table's location that makes the requested column names unique for the table."""
     return hashlib.sha256(location.encode()).hexdigest()[:12]
 
 
 def unique_name(field_id: int, mark: str) -> str:
-    """Return a column name that no file has."""
+    """Return the requested name for a field: with the `mark` of the table, which no column of a file contains."""
     return f"__lakescan_{field_id}_{mark}"
 
 
 def members_of(field: t.Field, column: Column) -> Iterator[tuple[int, Column]]:
-    """Yield the column and its nested struct fields at any depth, with their field ids."""
+    """Yield the field ids and Spark columns of a table column and of its struct fields, at any depth of structs."""
     yield field.id, column
     if isinstance(field.type, t.Struct):
         for member in field.type.fields:
@@ -162,7 +174,7 @@ def members_of(field: t.Field, column: Column) -> Iterator[tuple[int, Column]]:
 
 
 def select_member(column: Column, what: SelectedColumn) -> Column:
-    """Return the selected member of a column, or the column itself, under its output name."""
+    """Return the struct member that `what` selects of a column, or the column itself, under its output name."""
     for member in what.path[1:]:
         column = column.getField(member.name)
     return column.alias(what.name)
@@ -174,7 +186,7 @@ def has_members(kind: t.Type) -> bool:
 
 
 def _members_within(kind: t.Type) -> Iterator[t.Field]:
-    """Yield the struct fields of a type at any depth."""
+    """Yield the struct fields of a type at any depth, also within lists and maps."""
     match kind:
         case t.Struct():
             yield from kind.fields

@@ -53,7 +53,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {"=": eq, "!=": ne, "<": l
 
 
 def condition(predicate: Predicate, columns: Mapping[int, Column]) -> Column:
-    """Translate a bound predicate to a condition over `columns`, which are keyed by field id."""
+    """Translate a bound predicate to a Spark condition over `columns`, which are keyed by field id."""
 
     def walk(part: Predicate) -> Column:
         match part:
@@ -122,7 +122,8 @@ _COMPARED = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
 class SparkFilter:
     """The conjuncts of a scan's filter that contain SQL conditions, which Spark evaluates on the frame of `rows`.
 
-    `spark` is None if the scan is only explained, without a session.
+    `scan` is the scan with the filter, and `rows` the scan that is read. `spark` is None if the scan is only explained,
+    without a session.
     """
 
     spark: SparkSession | None
@@ -130,10 +131,11 @@ class SparkFilter:
 
     @cached_property
     def rows(self) -> ScanSpec:
-        """The scan without these conjuncts: pruned by their implications, unlimited, and with the columns they read.
+        """The scan without these conjuncts and without a limit, of the output columns and the columns that they read.
 
-        Its columns have unique names, so that no name in a condition can refer to another column. Raises
-        `NoSuchColumn`.
+        It keeps the predicates that the conjuncts imply, which prune files. Its columns have unique names, so that no
+        name in a condition can refer to another column. Raises `NoSuchColumn` if a conjunct tests a column that the
+        table lacks.
         """
         kept = [each for each in conjuncts(self.scan.condition) if not has_sql(each)]
         parts = [each for part in self._conjuncts for each in conjuncts(replace_sql(part, self._infer_predicate))]
@@ -144,7 +146,10 @@ class SparkFilter:
         return self.scan.with_condition(conjunction(kept)).select(*outputs, *inputs).with_limit(None)
 
     def filter_frame(self, frame: DataFrame) -> DataFrame:
-        """Filter a frame of `rows` by the conjuncts, and return the scan's columns, limited as in the scan."""
+        """Filter a frame of `rows` by the conjuncts, and return the scan's columns, with its limit.
+
+        A scan that ignores residuals is not filtered.
+        """
         if not self.scan.ignores_residuals:
             for each in self._conjuncts:
                 frame = frame.where(self._column(each))
@@ -153,9 +158,10 @@ class SparkFilter:
         return frame if self.scan.max_rows is None else frame.limit(self.scan.max_rows)
 
     def _infer_predicate(self, condition: SqlCondition) -> Predicate:
-        """Infer the predicate that a condition implies when Spark evaluates it, possibly later than now.
+        """Return the predicate that a condition implies when Spark evaluates it, possibly later than now.
 
-        Without a session its settings are unknown, and settings of Connect may change before the query runs.
+        Without a classic session, the time zone, the current time and ANSI mode are unknown, so less is inferred:
+        settings of Connect may change before the query runs.
         """
         known = self.spark if self.spark is not None and not is_connect(self.spark) else None
         return infer_predicate(
@@ -170,7 +176,7 @@ class SparkFilter:
 
     @property
     def texts(self) -> list[str]:
-        """The conjuncts with SQL conditions, as text."""
+        """The conjuncts with SQL conditions, each as text for `explain`."""
         return [str(each) for each in self._conjuncts]
 
     @property
@@ -187,7 +193,7 @@ class SparkFilter:
 
     @cached_property
     def _inputs(self) -> dict[int, tuple[str, str]]:
-        """The fields that the conjuncts read, by field id: the name in the frame, and the reference in the table."""
+        """The columns that the conjuncts read, by field id, each with its name in the frame and in the table."""
         ids = dict.fromkeys(each for part in self._conjuncts for each in self._read(part))
         return {
             each: (f"{_INPUT}{n}", dotted_path(field.name for field in self._schema.struct_path(each)))
@@ -224,7 +230,10 @@ class SparkFilter:
         return None if found is None else (self._inputs[found[0].id][0], found[1])
 
     def _bind(self, part: Predicate) -> Predicate:
-        """Bind a test of one column; raises `UnsupportedFeature` for a type whose values differ in Spark."""
+        """Bind a test without SQL that is part of a conjunct with SQL.
+
+        Raises `UnsupportedFeature` for a column whose type Spark compares differently.
+        """
         bound = bind(part, self._schema, case_sensitive=self._case_sensitive, zone=self.scan.zone)
         for leaf in leaves(bound):
             kind = self._schema.by_id[leaf.bound_id].type

@@ -32,7 +32,10 @@ _FILES_A_TASK = 64
 
 
 class EqualityDeleteKeys:
-    """The equality deletes of a plan; `keys` has the distinct sets of field ids that they compare."""
+    """The equality deletes of a plan, applied as joins.
+
+    `keys` has the distinct tuples of field ids that delete files compare.
+    """
 
     def __init__(self, spark: SparkSession, plan: ScanPlan, context: ReadContext) -> None:
         self._spark, self._context = spark, context
@@ -45,7 +48,10 @@ class EqualityDeleteKeys:
         return {field_id for ids in self.keys for field_id in ids}
 
     def scopes(self, plan: ScanPlan, ids: tuple[int, ...]) -> pa.Array:
-        """Return for each file of the plan the partition scope of its deletes on these columns; null if it has none."""
+        """Return an Arrow array with the scope (partition) of each file's equality deletes on the fields `ids`.
+
+        Null for files without such deletes, or only with deletes that apply to all partitions.
+        """
         mine = pc.and_(_key_mask(plan.deletes, ids), pc.not_equal(plan.deletes["scope"].combine_chunks(), ""))
         references = plan.table.references
         chosen = pc.fill_null(mine, False).to_numpy(zero_copy_only=False)[references.first]
@@ -56,9 +62,10 @@ class EqualityDeleteKeys:
     def drop_deleted_rows(
         self, frame: DataFrame, ids: tuple[int, ...], columns: dict[int, Column], scope: Column, sequence: Column
     ) -> DataFrame:
-        """Remove the rows of a frame whose keys were deleted with a newer sequence number than that of their file.
+        """Remove the rows of a frame whose keys (the fields `ids`) were deleted with a newer sequence number.
 
-        `columns` are keyed by field id. `scope` and `sequence` are columns with those of the row's data file.
+        `columns` are the Spark columns by field id. `scope` and `sequence` are Spark columns with the delete scope and
+        the sequence number of the row's data file.
         """
         deletes = self._deletes.filter(_key_mask(self._deletes, ids))
         is_global = pc.equal(deletes["scope"], "")
@@ -75,7 +82,10 @@ class EqualityDeleteKeys:
         return frame
 
     def _newest_deletes(self, files: pa.Table, ids: tuple[int, ...]) -> DataFrame:
-        """Return a frame of the deleted keys of each scope, with the newest sequence number that deletes each."""
+        """Return a frame of the keys that the delete files `files` delete, read by Spark's workers.
+
+        Each key of a scope has one row, with the newest sequence number that deletes it.
+        """
         context = self._context
         schema = Schema(tuple(context.table_schema.by_id[i] for i in ids))
         target = spark_schema(schema)
@@ -97,7 +107,7 @@ class EqualityDeleteKeys:
 
 
 def _add_origin(keys: pa.RecordBatch, names: list[str], file: DeleteFile) -> pa.RecordBatch:
-    """Add the delete file's scope and sequence number to its keys."""
+    """Append columns with the scope and sequence number of a delete file to its keys, whose columns get `names`."""
     scope = pa.repeat(pa.scalar(file.scope, pa.string()), keys.num_rows)
     sequence = pa.repeat(pa.scalar(file.age, pa.int64()), keys.num_rows)
     return pa.RecordBatch.from_arrays([*keys.columns, scope, sequence], names=[*names, _SCOPE, _SEQUENCE])
@@ -108,5 +118,5 @@ def _key(field_id: int) -> str:
 
 
 def _key_mask(deletes: pa.Table, ids: tuple[int, ...]) -> pa.Array:
-    """Return a mask of the deletes that compare exactly these fields."""
+    """Return a mask (an Arrow array) of the deletes that compare exactly the fields `ids`."""
     return pc.equal(key_texts(deletes), ",".join(map(str, ids)))

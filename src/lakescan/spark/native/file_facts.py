@@ -35,19 +35,22 @@ _NO_WORDS = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class SizeIndex:
-    """Maps a file size to the array index of the file's facts: `(size >> shift) & mask`."""
+    """Maps a file size in bytes to an array index, `(size >> shift) & mask`, which differs for all files of a plan."""
 
     shift: int
     mask: int
 
     def indices(self, sizes: np.ndarray) -> np.ndarray:
-        """Return the indices for files of these sizes in bytes."""
+        """Return the array index for each of the file sizes in bytes."""
         result: np.ndarray = (sizes >> self.shift) & self.mask
         return result
 
     @staticmethod
     def find(sizes: np.ndarray) -> SizeIndex | None:
-        """Find bits that differ for all sizes; None if sizes are equal, or if too many bits are needed."""
+        """Find bits that differ for all file sizes, in bytes.
+
+        None if two files have the same size, or if too many bits would be needed.
+        """
         least = int(np.ceil(np.log2(max(2, len(sizes)))))
         for bits in range(least, _MOST_BITS + 1):
             for shift in range(16):
@@ -60,7 +63,9 @@ class SizeIndex:
 class FileFacts:
     """The facts of files: arrays with one element per file, and the deleted rows of all files as one bitmap.
 
-    `deleted` has the deleted row positions of each file, and `values` the further facts by name.
+    - `paths`: the files, as in Spark's `_metadata.file_path`. `sizes`: their current sizes in bytes.
+    - `deleted`: the deleted row positions of each file.
+    - `values`: further facts by name, as Arrow arrays with one element per file.
     """
 
     def __init__(
@@ -86,13 +91,13 @@ class FileFacts:
 
     @cached_property
     def _frame(self) -> DataFrame:
-        """One row with an array per fact, in the order of the size index, and with the bitmap's words."""
+        """A frame of one row with an array per fact, in the order of the size index, and the array `words` (bitmap)."""
         columns = {name: _one_list(values) for name, values in self._indexed_facts.items()}
         return self._spark.createDataFrame(pa.table({**columns, "words": _one_list(pa.array(self._words))}))
 
     @cached_property
     def _indexed_facts(self) -> dict[str, pa.Array]:
-        """The facts in the order of the size index."""
+        """The facts by name as Arrow arrays, in the order of the size index, or of the files without one."""
         if self._places is None:
             return self._by_file
         place = np.full(self._places.mask + 1, -1)
@@ -111,13 +116,14 @@ class FileFacts:
         return name in self._by_file
 
     def value(self, name: str) -> Column:
-        """Return a fact of the row's file, for a frame that `locate_rows` returned."""
+        """Return a Spark column with a fact of the row's file, for a frame that `locate_rows` returned."""
         return F.get(self._array(name), F.col(_PLACE))
 
     def locate_rows(self, frame: DataFrame, columns: list[Column]) -> DataFrame:
-        """Select the columns, add the index of each row's file in the facts, and remove deleted rows.
+        """Select columns of a frame, add the array index of each row's file, and remove deleted rows.
 
-        `frame` must read exactly these files, and have Spark's `_metadata`.
+        `frame` must read exactly these files, and have Spark's `_metadata`. The query fails for a file of another size
+        or path.
         """
         index, size = F.col("_metadata.row_index").alias(INDEX), F.col("_metadata.file_size").alias(SIZE)
         if self._places is not None:
@@ -150,5 +156,5 @@ _UNKNOWN_FILE = (
 
 
 def _one_list(values: pa.Array) -> pa.Array:
-    """Return a list column with one row, which holds all values."""
+    """Return an Arrow list array of one element, the list of all values."""
     return pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)

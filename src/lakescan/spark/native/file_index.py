@@ -59,7 +59,7 @@ _SIZES = {
 
 
 class RelationFiles(NativeFrame):
-    """Native files whose names, sizes and facts lakescan gives to Spark.
+    """The frame of native files whose names, sizes and facts lakescan passes to Spark, which does not look them up.
 
     `title` is the text that `explain` shows for them. `compares_micros`: see `FileColumns`.
     """
@@ -70,7 +70,7 @@ class RelationFiles(NativeFrame):
         self._columns = replace(self._columns, compares_micros=compares_micros)
 
     def rows(self) -> DataFrame:
-        """Return the rows, with the column names of the output."""
+        """Return a frame of the scan's output."""
         facts = None if self._keys is None else self._facts()
         assert facts is None or isinstance(facts, HiddenFacts)
         if (outputs := self._outputs(facts)) is not None:
@@ -78,9 +78,10 @@ class RelationFiles(NativeFrame):
         return super().rows()
 
     def _outputs(self, facts: HiddenFacts | None) -> list[tuple[str, str, bool]] | None:
-        """Return the output for `Lakescan.frame`; None if a column is neither a column of the files nor a constant.
+        """Return the output columns for `Lakescan.frame`: for each its name, its source column, and if it is protected.
 
-        Each column has its name, its source column, and whether it is protected.
+        None if the output needs a conversion, a struct member, a residual filter or equality deletes, which need a
+        projection or a join in Spark.
         """
         if (self._keys is not None and self._keys.keys) or any(each != TRUE for each in self._plan.residuals):
             return None
@@ -133,9 +134,9 @@ class RelationFiles(NativeFrame):
         return DataFrame(frame, self._spark)
 
     def _sizes(self) -> np.ndarray:
-        """Return the recorded sizes, by which Spark splits files: see `Scans` in `Lakescan.java`.
+        """Return a size in bytes for each file, for Spark to split files: see `Scans` in `Lakescan.java`.
 
-        As in `split_files`, a file has at most as many splits as rows, whatever its recorded size.
+        It is the recorded size, limited so that a file has at most as many splits as rows, as in `split_files`.
         """
         sizes = pc.fill_null(self._plan.files["size"], 0).to_numpy()
         rows = pc.fill_null(self._plan.files["record_count"], -1).to_numpy()
@@ -149,7 +150,10 @@ class RelationFiles(NativeFrame):
 
 
 class HiddenFacts:
-    """The facts of files as hidden columns of their relation, which removes deleted rows. Interface as `FileFacts`."""
+    """The facts of files as hidden columns of their relation, which removes deleted rows itself.
+
+    It has the methods of `FileFacts`: `deleted` has the deleted row positions of each file, `values` the facts by name.
+    """
 
     def __init__(self, deleted: list[BitMap64], values: Mapping[str, pa.Array]) -> None:
         self.columns = {f"{_HIDDEN}{name}": array for name, array in values.items()}
@@ -159,7 +163,7 @@ class HiddenFacts:
 
     @property
     def schema(self) -> s.StructType:
-        """The hidden columns."""
+        """The Spark schema of the hidden columns."""
         return s.StructType([s.StructField(name, value_type(each.type)) for name, each in self.columns.items()])
 
     def __contains__(self, name: str) -> bool:
@@ -167,11 +171,14 @@ class HiddenFacts:
 
     @property
     def number_of_file(self) -> str:
-        """The hidden column with the number of each file, if files are numbered."""
+        """The name of the hidden column with the number of each file, which exists if files are numbered."""
         return f"{_HIDDEN}file"
 
     def name_of(self, field: t.Field) -> str | None:
-        """Return the hidden column with the value of a field for each file; None if the files contain the field."""
+        """Return the name of the hidden column with a field's value for each file.
+
+        None if the files contain the field, or if the value has another Spark type than the field.
+        """
         name = {FILE.id: "file", SPEC_ID.id: "spec"}.get(field.id, f"constant_{field.id}")
         if name not in self:
             return None
@@ -179,7 +186,7 @@ class HiddenFacts:
         return column if value_type(self.columns[column].type) == spark_type(field.type) else None
 
     def value(self, name: str) -> Column:
-        """Return a fact of the row's file."""
+        """Return the hidden column with a fact of the row's file."""
         return F.col(f"{_HIDDEN}{name}")
 
     def locate_rows(self, frame: DataFrame, columns: list[Column]) -> DataFrame:
@@ -189,7 +196,7 @@ class HiddenFacts:
 
 
 def title_of(scan: ScanSpec, plan: ScanPlan) -> str:
-    """Return the table, the snapshot, and how many of its files are read, as `explain` and the UI show them."""
+    """Return text for `explain` and Spark's UI: format, table, snapshot, and how many of its files are read."""
     metrics = plan.report.metrics
     count = f"{len(plan.table):,}"
     if metrics.skipped_data_manifests:
@@ -200,7 +207,7 @@ def title_of(scan: ScanSpec, plan: ScanPlan) -> str:
 
 
 def title_of_table(scan: ScanSpec) -> str:
-    """Return the table and its snapshot, as `explain` and the UI show them."""
+    """Return text for `explain` and Spark's UI: format, table, and snapshot or version."""
     name = scan.name or redact(scan.table.location)
     return f"lakescan {scan.table.name} {name} {scan.table.words.state} {scan.snapshot.id}"
 
@@ -217,7 +224,7 @@ def _default_size(kind: t.Type) -> int:
 
 
 def _bits(deleted: BitMap64) -> bytes | None:
-    """Return deleted positions as a bitmap of 32-bit words, lowest bit first, with bytes in Java's order."""
+    """Return deleted positions as the bytes of a bitmap in 32-bit big-endian words, lowest bit first; None if empty."""
     if not deleted:
         return None
     return np.concatenate(list(words_of(deleted))).view("<u4").astype(">u4").tobytes()

@@ -44,9 +44,10 @@ _JARS = {"s3": "hadoop-aws", "gcs": "gcs-connector", "abfs": "hadoop-azure"}
 
 @dataclass
 class _ProbeResults:
-    """The results of a session's probes: schemes without a filesystem, and the reason why each store cannot be read.
+    """The results of a session's probes.
 
-    Stores are keyed by root and endpoint; the reason is None if Spark can read the store.
+    - `missing`: the URI schemes without a filesystem.
+    - `stores`: by root (`s3a://bucket`) and endpoint, the reason why Spark cannot read the store; None if it can.
     """
 
     missing: set[str] = field(default_factory=set)
@@ -61,8 +62,9 @@ def root_for_spark(
 ) -> tuple[str, str]:
     """Return the root under which Spark reads the files of lakescan's `root` (`s3://bucket`), or why it cannot.
 
-    The other string is empty. `files` are one or two files below the root: the path after the root, and the size in
-    bytes if known. `looks_up` is whether Spark's driver also looks files up, as it does before it reads paths.
+    Of the two strings, root and reason, one is empty. `files` are one or two files below the root: the path after the
+    root, and the size in bytes if known. `looks_up` is whether Spark's driver also looks files up, as it does before it
+    reads paths.
     """
     known = _KNOWN.setdefault(spark, _ProbeResults())
     hadoop, endpoint = hadoop_settings(spark), storage.settings.endpoint(_store(root))
@@ -85,7 +87,7 @@ def root_for_spark(
 
 
 def has_filesystem(spark: SparkSession, scheme: str) -> bool:
-    """Return whether a session's Hadoop client has a filesystem for a scheme; False if that cannot be determined."""
+    """Return whether a session's Hadoop client has a filesystem for a URI scheme; False on Connect, or if unknown."""
     if is_connect(spark):
         return False
     session: Any = spark
@@ -108,7 +110,7 @@ def _store(root: str) -> str:
 
 
 def _candidates(root: str) -> list[str]:
-    """Return the root under each scheme that Hadoop may use for the store."""
+    """Return a root under each URI scheme that Hadoop may use for the store: `s3a://bucket` for `s3://bucket`."""
     scheme, authority, _ = split_location(root)
     found = []
     for name in _NAMES.get(scheme, (scheme,)):
@@ -125,9 +127,9 @@ def _probe_store(
     files: Sequence[tuple[str, int | None]],
     looks_up: bool,
 ) -> str | None:
-    """Probe a root by looking up files there, and return why Spark cannot read it; None if it can.
+    """Look up the files `files` below a root with Spark; return why Spark cannot read the root, None if it can.
 
-    Results that do not depend on the files are kept in `known`.
+    Results that do not depend on the files are recorded in `known`, by root and endpoint.
     """
     paths = [root + path for path, _ in files]
     try:
@@ -156,7 +158,7 @@ def _probe_store(
 def _sizes(spark: SparkSession, paths: Sequence[str], *, looks_up: bool) -> list[int | None]:
     """Return the sizes of files as Spark's workers see them; None for a file whose path differs there.
 
-    Raises `TimeoutError`, and Spark's errors.
+    With `looks_up`, Spark's driver looks the files up, too. Raises `TimeoutError`, and Spark's errors.
     """
     from lakescan.spark.native.packed_files import statuses
 
@@ -215,7 +217,7 @@ _AZURE_HOST = re.compile(r"^[a-z0-9]+\.(?:dfs|blob)\.core\.windows\.net$")
 
 
 def why_other_store(storage: Storage, root: str, spark_root: str, hadoop: Mapping[str, str]) -> str | None:
-    """Return why Spark's `spark_root` may be another store than lakescan's `root`; None if they are the same.
+    """Return why Spark's `spark_root` may be another store than lakescan's `root`; None if their settings agree.
 
     Roots are a scheme and an authority: `s3://bucket`. `hadoop` has the session's Hadoop settings.
     """
@@ -250,7 +252,7 @@ def _s3(settings: StorageOptions, bucket: str, spark_root: str, hadoop: Mapping[
         return None
 
     def setting(name: str) -> str | None:
-        """Return a setting; one of the bucket takes precedence."""
+        """Return a setting of Hadoop's S3A client; one for this bucket takes precedence. None if it is not set."""
         short = f"fs.s3a.bucket.{bucket}.{name}"
         names = (f"fs.s3a.bucket.{bucket}.fs.s3a.{name}", short, f"fs.s3a.{name}")
         return next((hadoop[each] for each in names if hadoop.get(each)), None)
@@ -281,7 +283,7 @@ def _s3(settings: StorageOptions, bucket: str, spark_root: str, hadoop: Mapping[
 
 
 def _leads(providers: list[str], needed: tuple[str, ...]) -> bool:
-    """Return whether the last needed provider comes before any provider that is not needed."""
+    """Return whether the last of the `needed` credential providers comes before all providers that are not needed."""
     last = needed[-1]
     return last in providers and set(providers[: providers.index(last)]) <= set(needed)
 
@@ -328,7 +330,7 @@ def _abfs(settings: StorageOptions, authority: str, spark_root: str, hadoop: Map
 
 
 def _address(endpoint: str | None, *, is_plain: bool) -> str | None:
-    """Normalize an endpoint: with scheme, in lower case, without the scheme's default port; None if it is empty."""
+    """Normalize an endpoint: with scheme (HTTP if `is_plain`), in lower case, without default port; None if empty."""
     if not endpoint:
         return None
     scheme, separator, host = endpoint.lower().rstrip("/").rpartition("://")

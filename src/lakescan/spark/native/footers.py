@@ -45,11 +45,13 @@ _RESERVED = ("_metadata", "__lakescan_", "_tmp_metadata_")  # prefixes of names 
 
 @dataclass(frozen=True)
 class FileLayout:
-    """The columns of a file. Its Arrow schema lacks INT96 and nesting, and is compared without ids.
+    """The columns of a data file, with their properties that Spark's reader may treat differently.
 
-    `ids` are the field ids of all fields, including nested ones. `int96` are the indices of leaf columns of that type.
-    `other_nesting` are the indices of columns with lists or maps that are not in the three-level form, which readers
-    interpret differently.
+    - `schema`: the Arrow schema, without metadata. It does not show INT96 and nesting, and is compared without ids.
+    - `ids`: the field ids of all fields, including nested ones.
+    - `int96`: the indices of the leaf columns of that type.
+    - `other_nesting`: the indices of columns with lists or maps that are not in the three-level form, which readers
+      interpret differently.
     """
 
     schema: pa.Schema
@@ -60,11 +62,13 @@ class FileLayout:
 
 @dataclass(frozen=True)
 class FooterFacts:
-    """The facts of a file's footer that matter for Spark's reader.
+    """The facts of a data file's footer that matter for Spark's reader.
 
-    `has_ids` is whether the file has field ids. `lacking` is a compression codec that Spark's reader lacks. `columns`
-    has the names in lower case, with the ids. `calendar` is set if dates are in the calendar of Spark 2. `layout` is
-    None if the file cannot be read.
+    - `has_ids`: whether the file has field ids.
+    - `lacking`: a compression codec of the file that Spark's reader lacks; None without one.
+    - `columns`: the names of the columns in lower case, with their field ids.
+    - `calendar`: set if dates and times are in the calendar of Spark 2.
+    - `layout`: None if the footer cannot be read.
     """
 
     has_ids: bool
@@ -74,7 +78,10 @@ class FooterFacts:
     layout: FileLayout | None = None
 
     def name_of_another(self, expected: Mapping[str, int]) -> str | None:
-        """Return a name whose column in the file has another id than in `expected` (ids by name); else None."""
+        """Return a name whose column in the file has another field id than in `expected` (ids by lower-case name).
+
+        None without such a column.
+        """
         return next((name for name, i in self.columns if expected.get(name, i) != i), None)
 
 
@@ -90,9 +97,10 @@ def read_footer_facts(
     raises: bool = False,
     file_format: str = "parquet",
 ) -> list[FooterFacts]:
-    """Read the footers of the files at the indices `places`, several at once; they are cached by path and size.
+    """Read the footers of the files at the indices `places`, several concurrently; they are cached by path and size.
 
-    Unless it `raises`, a file that cannot be read counts as a file without field ids: the Arrow lane raises the error.
+    A file that cannot be read raises with `raises`. Otherwise it counts as a file without field ids and layout: the
+    Arrow lane raises the error.
     """
 
     def one(place: int) -> FooterFacts:
@@ -139,7 +147,7 @@ def _layout(data: ParquetData) -> FileLayout:
 
 
 def _depths(field: FileField) -> Iterator[int]:
-    """Yield the number of dots in the path of each leaf column, if lists and maps have the three-level form."""
+    """Yield, for each leaf column of a field, the number of dots in its Parquet path in the three-level form."""
     dots = field.name.count(".")
     if not field.children:
         yield dots
@@ -154,10 +162,10 @@ def _depths(field: FileField) -> Iterator[int]:
 def lacking_codecs(
     context: ReadContext, paths: pa.Array, files: pa.Table, native: np.ndarray, most: int
 ) -> dict[str, np.ndarray]:
-    """Find native files with a compression codec that Spark's reader lacks; return a mask of files by codec.
+    """Find native files with a compression codec that Spark's reader lacks; return a mask of files by the codec's name.
 
-    Names of files written by Spark or delta-rs contain the codec. For other files, at most `most` footers are read:
-    all, or one per commit (Iceberg's sequence number), else one per series of names.
+    `native` is the mask of candidates. Names of files written by Spark or delta-rs contain the codec. For other files,
+    at most `most` footers are read: all, or one per commit (Iceberg's sequence number), else one per series of names.
     """
     suffixes = pc.fill_null(pc.utf8_lower(pc.struct_field(pc.extract_regex(paths, _SUFFIX), "suffix")), "")
     found: dict[str, np.ndarray] = {}
@@ -180,7 +188,10 @@ def lacking_codecs(
 
 
 def _groups(paths: pa.Array, files: pa.Table, places: np.ndarray, most: int) -> np.ndarray:
-    """Return a group number for each file; files of the same group are assumed to have the same codec."""
+    """Return a group number for each file of the indices `places`; files of a group are assumed to have the same codec.
+
+    Each file is a group of its own if there are at most `most`.
+    """
     if len(places) <= most:
         return np.arange(len(places))
     chosen = pa.array(places)
@@ -190,10 +201,11 @@ def _groups(paths: pa.Array, files: pa.Table, places: np.ndarray, most: int) -> 
 
 
 def why_footers(context: ReadContext, paths: pa.Array, sizes: pa.ChunkedArray, native: np.ndarray) -> str | None:
-    """Return the reason to read files with field ids through Arrow, from an even sample of `_MOST` footers; else None.
+    """Return the reason to read files with field ids through Arrow, from an even sample of `_MOST` footers.
 
-    Spark pushes filters by name, and refuses files without field ids; `native` excludes those already found. Spark also
-    rebases dates if a footer has them in the calendar of Spark 2, which Iceberg's reader does not do.
+    None without a reason. `native` is the mask of the files to sample. Reasons: a file without field ids, which
+    Spark refuses; another column under a settled name, as Spark pushes filters by name; and dates in the calendar of
+    Spark 2, which Spark rebases and Iceberg's reader does not. Raises the errors of reading the footers.
     """
     expected = ids_by_settled_name(context)
     for facts in read_footer_facts(context, paths, sizes, sample_files(native), raises=True):
@@ -207,12 +219,12 @@ def why_footers(context: ReadContext, paths: pa.Array, sizes: pa.ChunkedArray, n
 
 
 def ids_by_settled_name(context: ReadContext) -> dict[str, int]:
-    """Return the ids of columns with a settled name (see `FileColumns`), by this name in lower case."""
+    """Return the field ids of columns with a settled name (see `FileColumns`), by this name in lower case."""
     return {f.name.lower(): f.id for f in context.table_schema.fields if f.id in context.matching.settled}
 
 
 def sample_files(native: np.ndarray) -> np.ndarray:
-    """Return the indices of an even sample of about `_MOST` native files."""
+    """Return the indices of an even sample of about `_MOST` of the files in the mask `native`."""
     places = np.flatnonzero(native)
     return places[:: max(1, len(places) // _MOST)]
 
@@ -223,9 +235,10 @@ class _Differs(Exception):
 
 @dataclass(frozen=True)
 class NamedColumns:
-    """Finds the columns `wanted` by the names that they have in each file.
+    """Finds the columns `wanted` of the table by the names that they have in each data file.
 
-    `mark` makes names that no file has. `reads_int96` is False if the session converts such timestamps.
+    `mark` is the table's part of names that no file has. `reads_int96` is False if the session converts INT96
+    timestamps when it reads them.
     """
 
     context: ReadContext
@@ -235,10 +248,10 @@ class NamedColumns:
     file_format: str = "parquet"
 
     def find_columns(self, facts: FooterFacts, constants: Collection[int]) -> tuple[t.Field, ...] | str:
-        """Return the wanted columns with their names in a file as physical names, or the reason for the Arrow lane.
+        """Return the wanted columns, with their names in a file as physical names, or the reason for the Arrow lane.
 
         A column that the file lacks, or that is constant in it (`constants` are field ids), gets a name that no file
-        has. The Arrow lane raises the errors of files that cannot be read.
+        has.
         """
         if (layout := facts.layout) is None:
             return "its footer cannot be read"
@@ -264,7 +277,12 @@ class NamedColumns:
 
 @dataclass(frozen=True)
 class _File:
-    """The columns of one file, checked for types that both readers read in the same way."""
+    """The columns of one file, checked for types that Spark's reader and Arrow read to the same values.
+
+    - `projection`: how the wanted columns are found in the file.
+    - `fields`: all fields of the file.
+    - `named`: the wanted columns, and the session's settings.
+    """
 
     facts: FooterFacts
     layout: FileLayout
@@ -273,7 +291,10 @@ class _File:
     named: NamedColumns
 
     def column(self, source: FieldSource) -> t.Field:
-        """Return a source's table column with its name in the file; raises `_Differs`."""
+        """Return the table column that `source` finds in the file, with its name there as physical name.
+
+        Raises `_Differs` if Spark would read it differently.
+        """
         if source.child is not None:
             place = self.projection.read[source.child].index
             if place in self.layout.other_nesting:
@@ -281,7 +302,10 @@ class _File:
         return self._field(source, self.projection.read, self.fields)
 
     def _field(self, source: FieldSource, read: tuple[FileField, ...], siblings: tuple[FileField, ...]) -> t.Field:
-        """Return a field as `column` does, given its siblings in the file and those of them that are read."""
+        """Return a column or struct field as `column` does.
+
+        `siblings` are the fields next to it, `read` those that are read.
+        """
         target = source.target
         if source.child is None:
             return replace(target, physical_name=unique_name(target.id, self.named.mark))
@@ -307,13 +331,13 @@ class _File:
         return kind
 
     def _inner(self, source: FieldSource, whole: FileField) -> t.Field:
-        """Return a list's element, or a map's key or value, which readers find by position."""
+        """Return the element of a list, or the key or value of a map (`whole`), which readers find by position."""
         assert source.child is not None
         field = whole.children[source.child]
         return replace(source.target, type=self._type(source, field, field))
 
     def _is_read_alike(self, target: t.Field, field: FileField) -> bool:
-        """Return whether Spark reads a leaf column of the file to the same values as Arrow."""
+        """Return whether Spark and Arrow read a leaf column of the file to the same values of the column `target`."""
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         match target.type:
             case t.Decimal() as decimal:
@@ -347,7 +371,7 @@ class _File:
 
 
 class _OrcFile(_File):
-    """The columns of an ORC file, which must have exactly the table's types, without nested, date and time types.
+    """The columns of an ORC file. They must have exactly the table's types, and no nested, date or time types.
 
     Spark interprets dates and times in the calendar of Spark 2 if the file does not record its calendar.
     """

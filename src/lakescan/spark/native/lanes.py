@@ -54,7 +54,7 @@ _MOST_ROWS = 512 * 2**20  # of files with deletes: one bit per row, sent to ever
 
 @dataclass(frozen=True)
 class _FileLimits:
-    """The maximum number of files in the native lane: `small` if their mean size is below `bytes`, else `large`."""
+    """The maximum number of native files: `small` if their mean size is below `bytes`, else `large`."""
 
     small: int
     large: int
@@ -77,7 +77,7 @@ _NO_ROOTS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns by field id, with the names that they have in files of this layout as physical names."""
+    """The table's columns by field id; their physical names are the names in a group of files of the `file_format`."""
 
     columns: Mapping[int, t.Field]
     file_format: str
@@ -85,11 +85,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class Lanes:
-    """The lane of each file of a plan: a mask of native files, and the reason why a file is not native, or empty.
+    """The lane of each file of a plan: native (Spark's own reader) or Arrow.
 
-    `roots` maps schemes with authorities (`s3://bucket`) to their names in Spark, if these differ. Files without field
-    ids and ORC files are read by the names of their columns. For these, `layout` has the index in `layouts`; for other
-    files, it is -1.
+    - `native`: a mask of the native files.
+    - `why`: an Arrow array with the reason for the Arrow lane of each file; empty for native files.
+    - `roots`: maps schemes with authorities (`s3://bucket`) to their names in Spark, if these differ.
+    - `layout`: for files whose columns Spark finds by name (files without field ids, ORC files), the index in
+      `layouts`; -1 for other files.
     """
 
     native: np.ndarray
@@ -100,7 +102,7 @@ class Lanes:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """The reasons for the Arrow lane, with the number of files for each."""
+        """The reasons for the Arrow lane, each with the number of its files."""
         return dict(Counter(reason for reason in self.why.to_pylist() if reason))
 
     @property
@@ -110,7 +112,7 @@ class Lanes:
 
 
 def why_arrow(scan: ScanSpec) -> str | None:
-    """Return the reason why no file of a scan can use the native lane, whatever its plan; None if there is none."""
+    """Return the reason why no file of a scan can use the native lane, whatever its plan; None without a reason."""
     if scan.options.lane == "arrow":
         return "the option lane is arrow"
     if scan.lane == "arrow":
@@ -142,7 +144,7 @@ def why_arrow(scan: ScanSpec) -> str | None:
 
 
 def _why_names(scan: ScanSpec) -> str | None:
-    """Return why a scan's columns must be found by the names that they have in each file; None if ids are enough.
+    """Return why a scan's columns must be found by the names that they have in each file; None if field ids are enough.
 
     Spark finds the fields of a struct under the column's name, even if it finds the column by its id.
     """
@@ -154,7 +156,7 @@ def _why_names(scan: ScanSpec) -> str | None:
 
 
 def _why_partition(column: t.Field) -> str | None:
-    """Return why Spark cannot read the partition values of files, which are constants of each file."""
+    """Return why Spark cannot make the metadata column of partition values, a struct; None if it can."""
     assert isinstance(column.type, t.Struct)
     if not column.type.fields:
         return f"the metadata column {column.name} of a table without partitions"
@@ -165,9 +167,10 @@ def _why_partition(column: t.Field) -> str | None:
 
 
 def columns_needed(scan: ScanSpec, compared: Iterable[int] = ()) -> tuple[t.Field, ...]:
-    """Return the columns to read from files: those of the output, of the filter, and of equality deletes (`compared`).
+    """Return the columns to read from files: those of the output, of the filter, and of equality deletes.
 
-    Structs have only the members that are needed. The only metadata columns are those of row lineage.
+    `compared` are the field ids that equality deletes compare. Structs have only the members that are needed. Of the
+    metadata columns, only those of row lineage are returned.
     """
     columns = scan.read_context().columns_for(scan.filter, compared)
     return tuple(f for f in columns.fields if f.id not in RESERVED_IDS or f.id in LINEAGE)
@@ -216,7 +219,8 @@ def choose_lanes(scan: ScanSpec, plan: ScanPlan, spark: SparkSession | None, *, 
     """Choose the lane of each file of a plan for a session; reads at most a limited number of footers.
 
     Without a session, files in object stores are for the Arrow lane. `looks_up` is whether Spark gets paths, and looks
-    up each file before reading. Otherwise it gets the files themselves (`file_index.py`).
+    up each file before reading, which limits the number of files. Otherwise it gets the files themselves
+    (`file_index.py`).
     """
     files, count = plan.files, len(plan.table)
     why = _LaneReasons(count)
@@ -277,7 +281,10 @@ def _is_other(root: str) -> bool:
 
 
 class _LayoutFinder:
-    """Finds the layouts of files whose columns Spark finds by name, and adds reasons for files without a layout."""
+    """Finds the layouts of files whose columns Spark finds by name, and adds reasons for files without a layout.
+
+    `readable` is a mask of the files whose footers this process can read.
+    """
 
     def __init__(
         self,
@@ -296,11 +303,15 @@ class _LayoutFinder:
 
     @property
     def layouts(self) -> tuple[Layout, ...]:
-        """The layouts found so far; the number of a file's layout is an index in them."""
+        """The layouts found so far; a file's layout number is an index in them."""
         return tuple(Layout({field.id: field for field in columns}, name) for name, columns in self._numbers)
 
     def add_orc(self, is_orc: np.ndarray) -> None:
-        """Add ORC files. Spark's ORC reader finds columns by name, and has no row positions."""
+        """Find the layouts of the ORC files in a mask, if the native lane can read them.
+
+        Spark's ORC reader finds columns by name, and has no row positions, so files with deletes are for the Arrow
+        lane.
+        """
         why = self._why
         why.add_reason(is_orc & (self._plan.table.references.counts > 0), "it is an ORC file with deletes")
         positions = {POS.id, *LINEAGE}.intersection(f.id for f in self._context.columns_for(self._scan.filter).fields)
@@ -310,10 +321,11 @@ class _LayoutFinder:
             self._add(is_orc & why.native, "orc", "the table has ORC files", every=True)
 
     def add_parquet(self, candidates: np.ndarray) -> None:
-        """Add Parquet files without field ids, and all files if ids are not enough (see `_why_names`).
+        """Find the layouts of the Parquet files in a mask that have no field ids, or of all if ids are not enough.
 
         Spark reads other files by id. It would read files without ids as nulls, or refuse them. So if the table has a
-        name mapping, or if a sample contains files without ids, the footers of all files are read, up to a limit.
+        name mapping, or if a sample contains files without ids, the footers of all files are read, up to a limit. For
+        ids that are not enough, see `_why_names`.
         """
         matching, native = self._context.matching, candidates & self._why.native
         if not matching.by_id or not native.any():
@@ -331,10 +343,11 @@ class _LayoutFinder:
                 self._add(native, "parquet", "the table has files without field ids")
 
     def _add(self, mask: np.ndarray, file_format: str, cause: str, *, every: bool = False) -> None:
-        """Find the layouts of files from their footers, up to a limit; `cause` says in reasons why footers are read.
+        """Find the layouts of the files in a mask from their footers, up to a limit.
 
-        Files with field ids also get a layout if `every` file is read by names, or if a file uses a settled name for
-        another column, whose statistics Spark would compare.
+        Further files are for the Arrow lane. `cause` begins the reasons of these: why footers must be read. Files with
+        field ids also get a layout if `every` file is read by names, or if a file uses a settled name for another
+        column, whose statistics Spark would compare.
         """
         self._why.add_reason(mask & ~self._readable, f"{cause}, and only Spark can read the footer of the file")
         places, count = np.flatnonzero(mask & self._readable), len(mask)
@@ -388,7 +401,10 @@ def _codec_reason(compression: str) -> str:
 def _add_codec_reasons(
     context: ReadContext, paths: pa.Array, files: pa.Table, is_remote: bool, why: _LaneReasons, candidates: np.ndarray
 ) -> None:
-    """Add the reasons of files with codecs that Spark's reader lacks."""
+    """Add the reasons of the files in the mask `candidates` with codecs that Spark's reader lacks.
+
+    `is_remote`, for files in object stores, lowers the number of footers to read.
+    """
     most = _MOST_FOOTERS_IN_STORES if is_remote else _MOST_FOOTERS
     for name, mask in lacking_codecs(context, paths, files, why.native & candidates, most).items():
         why.add_reason(mask, _codec_reason(name))
@@ -403,7 +419,10 @@ def _find_roots(
     *,
     looks_up: bool,
 ) -> Mapping[str, str]:
-    """Return Spark's names for the roots of the native files, and add reasons for files that Spark cannot read."""
+    """Return Spark's names for the roots of native files in object stores; add reasons for files it cannot read.
+
+    Roots are `s3://bucket`. For `looks_up`, see `choose_lanes`.
+    """
     roots = pc.replace_substring_regex(paths, _ROOT, r"\1").dictionary_encode()
     codes, found, asked = roots.indices.to_numpy(), {}, 0
     size = pc.sum(sizes.filter(pa.array(why.native))).as_py() or 0
@@ -436,13 +455,16 @@ def _find_roots(
 
 
 def _mean_size(plan: ScanPlan, wanted: np.ndarray) -> float:
-    """Return the mean size of the wanted files in bytes."""
+    """Return the mean size in bytes of the files in the mask `wanted`; infinite without files."""
     sizes = pc.fill_null(plan.files["size"], 0).to_numpy()[wanted]
     return float(sizes.mean()) if len(sizes) else math.inf
 
 
 class _LaneReasons:
-    """Collects a reason for each file; only the first one counts. `layout` is as in `Lanes`."""
+    """Collects a reason for the Arrow lane for each file; only a file's first reason counts.
+
+    `layout` is as in `Lanes`.
+    """
 
     def __init__(self, count: int) -> None:
         self._codes = np.zeros(count, dtype=np.int32)
@@ -465,7 +487,7 @@ class _LaneReasons:
 
 
 def _add_delete_reasons(scan: ScanSpec, plan: ScanPlan, why: _LaneReasons) -> None:
-    """Add the reasons of files whose deletes the native lane cannot apply."""
+    """Add the reasons of files with deletes that the native lane cannot apply, for example on nested fields."""
     references, every = plan.table.references, np.ones(plan.deletes.num_rows, dtype=bool)
     kept = _mask(plan.deletes["kept"])
     why.add_reason(references.sums(kept) > 0, "only some of its rows are selected")

@@ -68,8 +68,8 @@ def native_frame(
 ) -> DataFrame:
     """Return the rows of those files of a plan that use the native lane.
 
-    With paths in `numbered`, the column `_file` is an index in them. `reader` makes the frame of a group of files. By
-    default, Spark gets their paths.
+    With paths in `numbered` (an Arrow array), the column `_file` is an index in them. `reader` makes the frame of a
+    group of files; by default `NativeFrame`, with which Spark gets their paths.
     """
     files = reader or NativeFrame
     plan, layout = scan.plan_of(plan, pa.array(lanes.native)), lanes.layout[lanes.native]
@@ -93,12 +93,12 @@ def native_frame(
 def _masks(
     plan: ScanPlan, layout: np.ndarray, fields: tuple[t.Field, ...], *, every: bool
 ) -> Iterator[tuple[np.ndarray, int, bool]]:
-    """Yield masks of files that are read in the same way, with their layout number, and whether these files need facts.
+    """Yield masks of files that are read in the same way, with their layout number, and whether they need facts.
 
     Files need facts if they have deletes, or constants (such as partition values) for columns that are read. Other
     files are read without the cost of facts, unless `every` file needs them. Files are read in the same way if the same
-    columns are constants, and their columns are found in the same way (see `Lanes`). Files with the most constants come
-    first, as Spark looks for partition columns in the first part of a union.
+    columns are constants, and their columns are found in the same way (`layout`, see `Lanes`). Files with the most
+    constants come first, as Spark looks for partition columns in the first part of a union.
     """
     read, specs = {f.id for f in fields}, plan.files["spec_id"].to_numpy()
     kinds: dict[frozenset[int], list[int]] = {}
@@ -117,12 +117,17 @@ def _masks(
 
 
 def _read_columns(scan: ScanSpec) -> dict[int, t.Field]:
-    """Return the columns that are read, including metadata columns, by id."""
+    """Return the columns of a scan's output and filter, including metadata columns, by field id."""
     return {f.id: f for f in scan.read_context().columns_for(scan.filter).fields}
 
 
 class NativeFrame:
-    """Makes a data frame of a scan's output from native files. Without `keys`, the files need no facts."""
+    """Makes a data frame of a scan's output from native files.
+
+    - `keys`: the plan's equality deletes; None if the files have neither deletes nor constants, and need no facts.
+    - `fields`: the columns to read, found in files by `columns`.
+    - `roots`: see `Lanes`. `numbered`: see `native_frame`.
+    """
 
     def __init__(
         self,
@@ -145,7 +150,7 @@ class NativeFrame:
         ]
 
     def rows(self) -> DataFrame:
-        """Return the rows, with the column names of the output."""
+        """Return a frame of the scan's output, without deleted rows and filtered by the residuals."""
         facts = None if self._keys is None else self._facts()
         frame = self._read(facts)
         if self._keys is None or facts is None:
@@ -176,7 +181,7 @@ class NativeFrame:
         return frame.select(*(select_member(columns[each.path[0].id], each) for each in self._scan.selection.columns))
 
     def _partition(self, facts: FileFacts) -> Column:
-        """Return the partition values of the row's file as a struct."""
+        """Return a Spark column with the partition values of the row's file as a struct."""
         return F.struct(
             *(
                 facts.value(f"partition_{each.id}").cast(spark_type(each.type)).alias(each.name)
@@ -191,11 +196,11 @@ class NativeFrame:
         return kind.fields
 
     def _position(self) -> Column:
-        """Return the position of each row in its file, for a frame without facts."""
+        """Return a Spark column with the position of each row in its file, for a frame without facts."""
         return F.col("_metadata.row_index")
 
     def _read(self, facts: FileFacts | None) -> DataFrame:
-        """Return a frame of all files as Spark reads them; raises `StorageError` if Spark would skip files."""
+        """Return a frame of the columns of all files; raises `StorageError` if Spark would skip files."""
         del facts  # `locate_rows` joins them
         frame, listed = self._list_files()
         if listed == len(self._locations):
@@ -210,9 +215,10 @@ class NativeFrame:
         return frame
 
     def _list_files(self, more: Mapping[str, str] = _NO_OPTIONS) -> tuple[DataFrame, int]:
-        """Return the frame of the files, and the number that Spark lists. Columns are found by field id, else by name.
+        """Return the frame of the files, and the number of files that Spark lists.
 
-        A Connect session lists nothing before `inputFiles` is called. Raises `MissingFile`.
+        Columns are found by field id, else by name. `more` are further options of the reader. A Connect session lists
+        nothing before `inputFiles` is called. Raises `MissingFile`.
         """
         reader = self._spark.read.schema(self._columns.schema(self._fields))
         for name, value in {**READ_OPTIONS, **more}.items():
@@ -263,11 +269,11 @@ class NativeFrame:
         return FileFacts(self._spark, [_as_uri(path) for path in self._locations], self._sizes(), deleted, values)
 
     def _sizes(self) -> np.ndarray:
-        """Return the current sizes of the files, since those in the metadata may be stale."""
+        """Return the current sizes of the files in bytes, since those in the metadata may be stale."""
         return self._context.storage.sizes(self._plan.files["path"].to_pylist())
 
     def _load_deleted_rows(self) -> list[BitMap64]:
-        """Load the deleted row positions of each file."""
+        """Load position deletes and deletion vectors; return the deleted row positions of each file of the plan."""
         plan, paths = self._plan, self._plan.files["path"].to_pylist()
         executor = SparkExecutor(self._spark) if position_bytes(plan.deletes) >= MIN_BYTES else None
         loader = DeleteLoader(
@@ -287,7 +293,7 @@ class NativeFrame:
         return list(LOCAL.map(load_bitmap, range(len(paths))))
 
     def _column_value(self, field: t.Field, facts: FileFacts) -> Column:
-        """Return the value of a column: the file's constant if it has one, else the column in the file."""
+        """Return a Spark column with a field's value: the file's constant if it has one, else the file's column."""
         column = self._columns.value(field, self._columns.column(field))
         if f"constant_{field.id}" not in facts:
             return column
@@ -295,12 +301,12 @@ class NativeFrame:
 
 
 def _as_binary(values: pa.Array) -> pa.Array:
-    """Convert fixed-size binaries to binaries, as Spark has no fixed-size type."""
+    """Convert an Arrow array of fixed-size binaries to binaries, as Spark has no fixed-size type; others unchanged."""
     return values.cast(pa.binary()) if pa.types.is_fixed_size_binary(values.type) else values
 
 
 def _spark_path(location: str, roots: Mapping[str, str]) -> str:
-    """Convert a location to Spark's form of a path: one slash after `file:`, and a scheme that Spark has.
+    """Convert a location to Spark's form of a path: one slash after `file:`, or a root that `roots` replaces.
 
     Hadoop paths are not encoded, nor are keys of object stores: `%20` and `+` are literal characters.
     """
@@ -317,7 +323,11 @@ def _as_uri(path: str) -> str:
 
 
 def describe_deletes(plan: ScanPlan) -> list[str]:
-    """Return one line for position deletes and deletion vectors, and one for each set of equality delete columns."""
+    """Return the lines of `explain` for a plan's deletes on Spark.
+
+    There is one line for position deletes and deletion vectors, and one for each set of equality delete columns; none
+    without deletes.
+    """
     equality = pc.equal(plan.deletes["kind"], DeleteKind.EQUALITY)
     by_key, by_position = plan.deletes.filter(equality), plan.deletes.filter(pc.invert(equality))
     lines = []
@@ -334,6 +344,9 @@ def describe_deletes(plan: ScanPlan) -> list[str]:
 
 
 def position_bytes(deletes: pa.Table) -> int:
-    """Return the total bytes of position delete files; if at least `MIN_BYTES`, Spark's workers decode them."""
+    """Return the total bytes of position delete files.
+
+    From `MIN_BYTES` on, Spark's workers decode them, else the driver.
+    """
     sizes = pc.if_else(pc.equal(deletes["kind"], DeleteKind.POSITION), deletes["size"], 0)
     return int(pc.sum(sizes).as_py() or 0)

@@ -39,7 +39,7 @@ def java_class(spark: SparkSession) -> Any:
 
 
 def statuses(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Return a frame with the `path` and `length` of files, which the workers of a classic session look up."""
+    """Return a frame with the `path` and `length` in bytes of files, which the workers of a classic session look up."""
     from pyspark.sql.classic.dataframe import DataFrame
 
     session: Any = spark
@@ -49,12 +49,12 @@ def statuses(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 
 def value_type(kind: pa.DataType) -> s.DataType:
-    """Return Spark's type of the values of an Arrow type."""
+    """Return Spark's type for the values of an Arrow type; timestamps without a zone are TIMESTAMP_NTZ."""
     return from_arrow_type(kind, prefer_timestamp_ntz=True)
 
 
 def pack_files(paths: list[str], sizes: np.ndarray, values: Mapping[str, pa.Array]) -> bytes:
-    """Serialize files, and columns with a value per file, for the class `Files` of `Lakescan.java`."""
+    """Serialize files, and Arrow columns with a value per file, to bytes for the class `Files` of `Lakescan.java`."""
     parts = [
         np.array([len(paths)], "<i4").tobytes(),
         sizes.astype("<i8").tobytes(),
@@ -68,7 +68,10 @@ def pack_files(paths: list[str], sizes: np.ndarray, values: Mapping[str, pa.Arra
 
 
 def _texts(array: pa.Array) -> bytes:
-    """Serialize binaries: the end offset of each, and then all of them concatenated."""
+    """Serialize strings, binaries or decimals: the end offset of each, and then all of them concatenated.
+
+    Nulls are empty.
+    """
     kind = pa.large_binary()
     plain = array.cast(pa.string()) if pa.types.is_decimal(array.type) else array
     whole = pc.fill_null(plain.cast(pa.large_string() if pa.types.is_string(plain.type) else kind).cast(kind), b"")
@@ -77,7 +80,7 @@ def _texts(array: pa.Array) -> bytes:
 
 
 def _numbers(array: pa.Array) -> bytes:
-    """Serialize numbers, dates and times, as eight bytes each."""
+    """Serialize numbers, booleans, dates and times, as eight bytes each; nulls are 0."""
     if pa.types.is_floating(array.type):
         bits = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
         view = "<i4" if array.type == pa.float32() else "<i8"

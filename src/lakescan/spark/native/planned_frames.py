@@ -68,7 +68,11 @@ def plan_now(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 
 def plan_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -> tuple[DataFrame, ScanPlan]:
-    """Plan a scan now in any case, and return its rows and its plan; see `frame_of` and `frame_by_relation`."""
+    """Plan a scan now, whatever its planning mode, and return a frame of its rows and the plan.
+
+    SQL conditions are evaluated by Spark on the frame. For `numbers_files`, see `frame_of_plan`. Raises
+    `UnsupportedFeature` for lane=native if the native lane cannot read every file.
+    """
     scan = replace(scan, zone=session_zone(spark))
     if has_sql(scan.condition):
         spark_filter = SparkFilter(spark, scan)
@@ -85,7 +89,8 @@ def plan_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -> t
 def frame_by_relation(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, *, numbers_files: bool) -> DataFrame:
     """Make a plan's frame as `frame_of_plan` does, but without a look-up of the files in a classic session.
 
-    If that is not possible, Spark gets the paths of the files.
+    On Connect, for tables in HDFS, or if this Spark does not allow it, Spark gets the paths of the files and looks them
+    up.
     """
     # Blocks of files in HDFS have hosts, which only a look-up of paths finds.
     if not is_connect(spark) and split_location(scan.table.location)[0] != "hdfs":
@@ -111,10 +116,11 @@ def frame_of_plan(
     reader: Callable[..., NativeFrame] | None = None,
     lanes: Lanes | None = None,
 ) -> DataFrame:
-    """Return the rows of a scan's plan, without SQL conditions.
+    """Return the rows of a scan's plan, without SQL conditions: native files and files of the Arrow lane as one frame.
 
     With `numbers_files`, the column `_file` is the number of the file in the plan, which is smaller than its path.
-    `reader` is as in `native_frame`. `lanes` are the lanes if they are already chosen.
+    `reader` is as in `native_frame`. `lanes` are the lanes if they are already chosen. Raises `UnsupportedFeature` for
+    lane=native if the native lane cannot read every file.
     """
     scan = replace(scan, zone=session_zone(spark))
     paths = plan.table.files["path"].combine_chunks() if numbers_files else None
@@ -135,7 +141,10 @@ def frame_of_plan(
 
 
 def cheapest_column(scan: ScanSpec) -> str:
-    """Return the column that is cheapest to read, for a query that needs none: Arrow has no rows without columns."""
+    """Return the name of the column that is cheapest to read, for a query that needs none.
+
+    Arrow needs one to have rows.
+    """
     fields = scan.output.fields
     plain = (each for each in fields if each.type in (t.BOOLEAN, *t.INTEGRAL, t.DATE, *t.FLOATING))
     return next(plain, fields[0]).name
@@ -153,13 +162,17 @@ def totals_by_metadata(scan: ScanSpec, wanted: Sequence[Aggregate]) -> list[pa.S
 
 
 def check_native_lane(scan: ScanSpec, reasons: dict[str, int]) -> None:
-    """Raise `UnsupportedFeature` for lane=native if the native lane cannot read every file."""
+    """Raise `UnsupportedFeature` if the option `lane` is native and there are `reasons` for the Arrow lane."""
     if reasons and scan.options.lane == "native":
         raise UnsupportedFeature("the native lane for this scan", f"{next(iter(reasons))}. Use lane=auto to read it.")
 
 
 def is_planned_here(scan: ScanSpec) -> bool:
-    """Return whether the driver plans the scan now, with Spark's workers or the scan's executor."""
+    """Return whether the driver plans the scan now, instead of a Python data source when Spark plans the query.
+
+    This is so for a scan with an executor, with large metadata, with distributed planning, or that options cannot
+    describe.
+    """
     data, deletes = scan.planning_mode("data"), scan.planning_mode("delete")
     # A data source gets a scan as text options, which cannot express every scan.
     if scan.executor is not None or not scan.fits_options or "distributed" in (data, deletes):
@@ -183,13 +196,13 @@ def _plan_and_read(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 
 def _source_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    """Return the scan as a Python data source, registered again with the session's current settings."""
+    """Return a read of the scan by the data source `lakescan`, registered again with the session's current settings."""
     register_sources(spark, ("lakescan",))
     return create_read(spark, scan)
 
 
 def create_read(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    """Return a read of the scan by the data source with its schema, for which Spark would otherwise start a worker."""
+    """Return a read of the scan by the data source `lakescan`, with its schema, so Spark starts no worker."""
     options = scan.to_options()
     FRAMES.keep(options, scan)
     frame = spark.read.format("lakescan").schema(schema_of(scan)).options(**options).load()
@@ -200,7 +213,7 @@ def create_read(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 
 def create_read_with_scan(spark: SparkSession, scan: ScanSpec) -> DataFrame | None:
-    """Return a read whose data source is pickled with the scan, as plans show options, which must not hold secrets.
+    """Return a read whose data source is pickled with the scan, for scans whose options would show secrets in plans.
 
     None if the scan cannot be pickled, or if this Spark cannot take the data source.
     """
@@ -217,7 +230,7 @@ def create_read_with_scan(spark: SparkSession, scan: ScanSpec) -> DataFrame | No
 
 
 class ScanCache:
-    """The scans of the most recent frames, by options, so that the optimizer rule need not open their tables again.
+    """The scans of the most recent frames, by the options of their reads, for the optimizer rule.
 
     The options select one snapshot or version of a table, or contain a unique id of a frame.
     """
@@ -227,7 +240,7 @@ class ScanCache:
         self._lock = Lock()
 
     def keep(self, options: Mapping[str, str], scan: ScanSpec) -> None:
-        """Keep the scan of a frame with these options."""
+        """Store the scan of a frame with these options, and remove the least recent ones above a limit."""
         with self._lock:
             self._known[_key(options)] = scan
             self._known.move_to_end(_key(options))
@@ -235,7 +248,7 @@ class ScanCache:
                 self._known.popitem(last=False)
 
     def find(self, options: Mapping[str, str]) -> ScanSpec | None:
-        """Return the scan of a frame with these options; None if it is not kept."""
+        """Return the scan of a frame with these options; None if it is not in the cache."""
         with self._lock:
             return self._known.get(_key(options))
 

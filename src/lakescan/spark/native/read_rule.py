@@ -77,14 +77,17 @@ def is_installed(spark: SparkSession) -> bool:
 
 
 class _Sources:
-    """A cache of the most recently unpickled data sources, by the hash of their bytes."""
+    """A cache of the most recently unpickled data sources, by the hash of their pickled bytes."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, TableSource | None] = OrderedDict()
         self._lock = Lock()
 
     def find(self, key: str, request: Any) -> TableSource | None:
-        """Return the data source of a read, by the hash of its bytes; None if it is not one of lakescan's."""
+        """Return the data source of a read, unpickled once per hash (`key`) of its bytes.
+
+        None if it is not one of lakescan's.
+        """
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
@@ -105,7 +108,7 @@ def _interrupt_text(name: str) -> str:
 
 
 class RuleAnswers:
-    """Answers the rule: the plan of a read's columns, None to leave the read as it is, or an error as text."""
+    """Answers the requests of the optimizer rule about reads in a plan; `apply` returns the answers."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -113,7 +116,11 @@ class RuleAnswers:
         self._warned: set[str] = set()
 
     def apply(self, request: Any) -> Any:
-        """Return a Spark plan, None, or text with the data source's name and the error in separate lines."""
+        """Answer a request about a read: a Spark plan to replace it, or the values of its aggregates as JSON.
+
+        None leaves the read as it is. Text reports an error that the query raises, with the data source's name in its
+        first line.
+        """
         name = ""
         try:
             read = json.loads(request.text())
@@ -155,7 +162,10 @@ class RuleAnswers:
         )
 
     def _scan(self, request: Any, options: Mapping[str, str]) -> tuple[ScanSpec, StagedReads | None] | None:
-        """Return the pinned scan of a read, and the session check of its tasks; None if unknown or with pushdown."""
+        """Return the pinned scan of a read, and the check of the session's WAP branch (None without one).
+
+        None as a whole for other data sources, metadata tables, and sources with filter pushdown.
+        """
         if (known := FRAMES.find(options)) is not None:
             return known, None
         source = self._sources.find(str(request.sourceHash()), request)
@@ -183,11 +193,12 @@ def plan_read(
     *,
     compares_micros: bool,
 ) -> Any:
-    """Plan the columns of a scan over the files that may match the conditions; return None to leave the read as it is.
+    """Plan the columns of a scan over the files that may match the conditions; return Spark's analyzed plan.
 
-    If Spark's reader can read none of the files, the Arrow lane reads them, provided that columns or files were pruned.
-    Each of the `conditions` begins with 1 if all its arithmetic is ANSI's, else with 0. `limit` is -1 for no limit.
-    `compares_micros`: see `FileColumns`.
+    None leaves the read as it is: if only the data source can read the scan, or if no file is for Spark's reader and
+    neither columns nor files were pruned. `staged` checks the session's WAP branch. Each of the `conditions`
+    is SQL text after 1 if all its arithmetic is ANSI's, else after 0. `limit` is -1 for no limit. `compares_micros`:
+    see `FileColumns`.
     """
     usable = _prepare_scan(spark, scan, staged)
     if usable is None:
@@ -223,9 +234,10 @@ def plan_read(
 def answer_totals(
     spark: SparkSession, scan: ScanSpec, staged: StagedReads | None, totals: list[str], conditions: list[str]
 ) -> tuple[str, list[pa.Scalar]] | None:
-    """Return a title and the values of aggregates over the rows that match all conditions, if metadata has them.
+    """Return a title for `explain`, and the values of aggregates over the rows that match all conditions.
 
-    `totals` are `count`, `min COLUMN` and `max COLUMN`. None if rows must be read for a value.
+    `totals` are `count`, `min COLUMN` and `max COLUMN`; `conditions` and `staged` are as in `plan_read`. None if rows
+    must be read for a value.
     """
     usable = _prepare_scan(spark, scan, staged)
     if usable is None or why_arrow_session(spark, scan.options) is not None:
@@ -243,7 +255,7 @@ def answer_totals(
 
 
 def _as_json(found: tuple[str, list[pa.Scalar]] | None) -> bytes | None:
-    """Serialize the title, types and values for `Totals` of `Lakescan.java`."""
+    """Serialize the result of `answer_totals` as JSON for `Totals` of `Lakescan.java`; None for None."""
     if found is None:
         return None
     title, values = found
@@ -252,7 +264,10 @@ def _as_json(found: tuple[str, list[pa.Scalar]] | None) -> bytes | None:
 
 
 def _encode_value(value: pa.Scalar) -> int | str | None:
-    """Encode a value for `Files.decoded`: bytes in Base64, other values as numbers."""
+    """Encode a value for `Files.decoded` of `Lakescan.java`.
+
+    Strings, decimals and binaries become Base64, other values numbers; floats are their bits. Null is None.
+    """
     kind = value.type
     if not value.is_valid:
         return None
@@ -271,7 +286,8 @@ def _encode_value(value: pa.Scalar) -> int | str | None:
 def _prepare_scan(spark: SparkSession, scan: ScanSpec, staged: StagedReads | None) -> ScanSpec | None:
     """Return the scan in the session's time zone; None if the data source has to read it.
 
-    Raises `InvalidOption` if the session's staging settings changed since the read was planned.
+    That concerns SQL conditions, limits, distributed planning, and filters that depend on another time zone. Raises
+    `InvalidOption` if the session's staging settings changed since the read was planned (`staged`).
     """
     zone = session_zone(spark)
     if has_sql(scan.condition) or scan.max_rows is not None or (depends_on_zone(scan) and scan.zone != zone):
@@ -284,12 +300,12 @@ def _prepare_scan(spark: SparkSession, scan: ScanSpec, staged: StagedReads | Non
 
 
 def _same_columns(scan: ScanSpec) -> dict[str, t.Field]:
-    """Return the output columns that are columns of the table under their own names."""
+    """Return the output columns that are columns of the table under their own names, as the table's fields by name."""
     return {e.name: e.path[0] for e in scan.selection.columns if len(e.path) == 1 and e.path[0].name == e.name}
 
 
 def _infer_predicate(spark: SparkSession, scan: ScanSpec, condition: str) -> Inference:
-    """Infer the predicate on columns of the table that a condition over the columns of a read implies."""
+    """Infer the predicate on columns of the table that a condition of `plan_read` implies, and whether it is exact."""
     schema = Schema(tuple(_same_columns(scan).values()))
     found = infer_predicate(
         condition[1:],

@@ -49,7 +49,14 @@ from lakescan.tables.wap import apply_session_reads
 
 
 class TableSource(DataSource):
-    """A table as a Spark data source; `source_class` creates the class for a session."""
+    """A table as a Spark data source; `source_class` creates the class for a session, with these class attributes.
+
+    - `format_name`: 'iceberg', 'delta' or 'lakescan'. `pushdown`: whether readers take filters from Spark.
+    - `parallelism`: the number of tasks to split for. `time_zone`: the session's, as a name.
+    - `session`: the session's staging settings and Iceberg options. `catalogs`: the properties of known catalogs, by
+      name.
+    - `_pinned`: the scan of the pinned snapshot or version, and the metadata table's name, if any.
+    """
 
     format_name: str
     pushdown: bool
@@ -62,11 +69,11 @@ class TableSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name in `format(...)` and `USING`."""
+        """Return the format's name in `format(...)` and `USING`."""
         return cls.format_name
 
     def schema(self) -> StructType:
-        """Return the columns that the options select, of a batch or a stream.
+        """Return the Spark schema of the columns that the options select, of a batch or a stream.
 
         Spark calls this when it creates a frame or a view, and this pins the snapshot or version that the frame reads.
         """
@@ -78,7 +85,11 @@ class TableSource(DataSource):
         return schema_of(batch_scan(scan))  # Spark does not tell sources whether they read a stream
 
     def reader(self, schema: StructType | pa.Schema) -> DataSourceReader:
-        """Return a reader of the columns of `schema`, which may be narrower than the table's."""
+        """Return a batch reader of the columns of `schema`, which may be narrower than the table's.
+
+        Raises `UnsupportedFeature` for distributed planning, and `InvalidOption` if a column has another type in
+        `schema`.
+        """
         scan, name = self._pinned or self.open_scan()
         self._is_planned = True
         if name is not None:
@@ -103,7 +114,10 @@ class TableSource(DataSource):
 
     @property
     def batch_scan(self) -> tuple[ScanSpec, StagedReads | None] | None:
-        """The pinned scan, and the session check of its tasks; None for a metadata table, or if no scan is pinned."""
+        """The pinned scan, and the check of the session's WAP branch by its tasks (None without one).
+
+        None for a metadata table, or if no scan is pinned.
+        """
         if self._pinned is None or self._pinned[1] is not None:
             return None
         return self._apply_session_reads(self._pinned[0])
@@ -119,7 +133,7 @@ class TableSource(DataSource):
     def __getstate__(self) -> dict[str, Any]:
         """Return the state that Spark pickles with a frame for the workers that plan its queries, with the pinned scan.
 
-        If the user gave a schema, Spark does not ask for one, and the first query pins the scan. Once a query is
+        If the user passed a schema, Spark does not ask for one, and the first query pins the scan. Once a query is
         planned, the state omits the pinned scan with the table's metadata, since partitions carry the data that tasks
         need.
         """
@@ -131,7 +145,7 @@ class TableSource(DataSource):
         return self.__dict__
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader of the stream of the table's commits."""
+        """Return a reader of the stream of the table's commits; raises `UnsupportedFeature` for a metadata table."""
         scan, name = self.open_scan()
         if name is not None:
             raise UnsupportedFeature(f"streaming the metadata table {name!r}", "Read it with spark.read.")
@@ -140,7 +154,7 @@ class TableSource(DataSource):
         return TableStreamReader(scan, schema, self.parallelism, staged)
 
     def writer(self, schema: StructType | pa.Schema, overwrite: bool) -> DataSourceArrowWriter:
-        """Return a writer that appends rows with a schema, or with `overwrite` replaces the table's rows."""
+        """Return a batch writer that appends rows with the schema, or with `overwrite` replaces the table's rows."""
         return BatchWriter(self._sink(), schema_of_rows(schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
@@ -157,7 +171,11 @@ class TableSource(DataSource):
         return Sink(options.path, name, options, self.catalogs)
 
     def open_scan(self) -> tuple[ScanSpec, str | None]:
-        """Open the scan that the options describe; also return the metadata table's name if the path contains one."""
+        """Open the scan that the options describe; also return the metadata table's name, None without one.
+
+        The path names a metadata table after `#`. Raises `InvalidOption` without a path, and the errors of
+        `lakescan.table`.
+        """
         options = ReadOptions.parse({"time-zone": self.time_zone}).merge(self.options)
         if options.path is None:
             raise InvalidOption(f"format {self.format_name!r} needs a path: .load(path), or OPTIONS (path '...')")
@@ -178,7 +196,10 @@ def source_class(
     session: SessionSettings = NO_SESSION,
     catalogs: Mapping[str, CatalogConfiguration] | None = None,
 ) -> type[TableSource]:
-    """Create a data source class for a format name. Its settings are class attributes, and pickled with it."""
+    """Create a data source class for a format name. Its settings are class attributes, which are pickled with it.
+
+    For the settings, see `TableSource`.
+    """
     return type(
         f"{name.title()}Source",
         (TableSource,),
@@ -209,10 +230,11 @@ class ScanSource(TableSource):
 
 
 class TableReader(DataSourceReader):
-    """Plans a scan and reads its task groups.
+    """Plans a scan and reads its task groups, in Spark's Python workers.
 
     Spark pickles the reader for all tasks, and then asks for the partitions. So the scan is planned when the reader is
-    pickled, and the reader carries the context of the plan.
+    pickled, and the reader carries the context of the plan. With `staged`, tasks check that the session's WAP branch
+    has not changed.
     """
 
     def __init__(self, scan: ScanSpec, schema: StructType, parallelism: int, staged: StagedReads | None) -> None:
@@ -235,13 +257,17 @@ class TableReader(DataSourceReader):
         return group_partitions(self._scan, parallelism, by_reader=by_reader)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition per task group of the plan."""
+        """Return one partition per task group of the plan, or a single one for a scan with a limit."""
         if self._planned is None:
             self._planned, self._carried = self._plan(by_reader=False)[0], None
         return self._planned
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task group, as batches in Spark's Arrow schema."""
+        """Yield the rows of a partition, as batches in Spark's Arrow schema.
+
+        Raises `InvalidOption` if the session's staging settings, or a time zone that the filter depends on, have
+        changed.
+        """
         if self._staged is not None:
             self._staged.check(settings_in_task())
         if self._zone is not None:
@@ -250,13 +276,19 @@ class TableReader(DataSourceReader):
 
 
 def depends_on_zone(scan: ScanSpec) -> bool:
-    """Return whether the scan's filter could keep other rows if the session had another time zone."""
+    """Return whether the scan's filter could select other rows if the session had another time zone.
+
+    This is so for SQL conditions and tests of timestamps with a zone.
+    """
     kinds = (scan.selectable.by_id[each].type for each in predicate_fields(scan.filter))
     return has_sql(scan.condition) or any(isinstance(each, t.Timestamp) and each.zoned for each in kinds)
 
 
 def _check_zone(zone: tzinfo) -> None:
-    """Raise `InvalidOption` if the session's time zone has changed since the data source was registered."""
+    """Raise `InvalidOption` if the session's time zone is another than when the data source was registered (`zone`).
+
+    Only tasks of Spark can check this; elsewhere nothing is done.
+    """
     context = TaskContext.get()
     name = None if context is None else context.getLocalProperty("spark.sql.session.timeZone")
     if name is not None and zone_of_name(name) != zone:
@@ -267,10 +299,13 @@ def _check_zone(zone: tzinfo) -> None:
 
 
 class FilteringReader(TableReader):
-    """A reader that prunes by the filters of the query; Spark refuses it if filter pushdown is disabled."""
+    """A reader that prunes by the filters of the query; Spark refuses such a reader if filter pushdown is disabled."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Prune by the filters that planning can use, and return all of them, so that Spark evaluates them again."""
+        """Prune by the filters that planning supports, and return all of them, so that Spark evaluates them again.
+
+        A scan with a limit is not pruned, as the query's filters apply after the limit.
+        """
         assert self._scan is not None
         if self._scan.max_rows is None:  # the query's filters apply after the scan's limit
             self._planned = None
@@ -280,23 +315,23 @@ class FilteringReader(TableReader):
 
 @dataclass
 class MetadataPartition(InputPartition):
-    """One part of a metadata table."""
+    """A unit of work of a metadata table, as `MetadataTable.parts` returns it (`part`)."""
 
     part: Any
 
 
 class MetadataReader(DataSourceReader):
-    """Reads a metadata table, one partition per part; `schema` may be narrower than the table's."""
+    """Reads a metadata table in Spark's Python workers; `schema` may be narrower than the table's."""
 
     def __init__(self, table: MetadataTable, schema: StructType) -> None:
         self._table, self._schema = table, schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition per part of the metadata table."""
+        """Return one partition per unit of work of the metadata table."""
         return [MetadataPartition(part) for part in self._table.parts()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a part, as batches in Spark's Arrow schema."""
+        """Yield the rows of a partition, as batches in Spark's Arrow schema; a placeholder partition has no rows."""
         if isinstance(partition, MetadataPartition):
             by_name = {f.name: f for f in self._table.schema.fields}
             names = self._schema.names
@@ -305,10 +340,10 @@ class MetadataReader(DataSourceReader):
 
 
 def check_catalog_name(path: str) -> None:
-    """Raise `NoSuchCatalog` for a path like `catalog.namespace.table` that names no known catalog and no folder.
+    """Raise `NoSuchCatalog` for a path like `catalog.namespace.table` with an unknown catalog, unless it is a folder.
 
-    Spark's workers have the catalogs of the time of `register`. Without this check, a write could create a Delta table
-    in a folder of that name.
+    Spark's workers have the catalogs that were known when `register` was called. Without this check, a write could
+    create a Delta table in a folder of that name.
     """
     parts = split_name(path)
     if parts is None or len(parts) < 3 or is_known(parts[0]) or os.path.exists(path):

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 
 class SharedContext:
-    """The read context that the partitions of a plan share.
+    """The read context that the partitions of a plan share, pickled once and compressed.
 
-    It is pickled once, compressed. With `by_reader`, partitions carry only its number, and the reader carries it.
+    With `by_reader`, partitions carry only its `number`, a unique id, and the reader carries the context.
     """
 
     def __init__(self, context: ReadContext, *, by_reader: bool = False) -> None:
@@ -56,13 +56,13 @@ class SharedContext:
         return {"number": self.number, "by_reader": self.by_reader, "_packed": b"" if self.by_reader else self._packed}
 
     def reader_payload(self) -> tuple[str, bytes]:
-        """Return the number and the pickled context, for the reader to carry."""
+        """Return the context's id and its pickled bytes, for the reader to carry."""
         return self.number, self._packed
 
     def restore(self, carried: tuple[str, bytes] | None) -> ReadContext:
-        """Return the context; `carried` is the reader's payload, needed if partitions have only its number.
+        """Return the context; `carried` is the `reader_payload` of the reader, needed if partitions have only its id.
 
-        Raises `RuntimeError` if the payload belongs to another plan.
+        Raises `RuntimeError` if the payload is missing or belongs to another plan.
         """
         if not self.by_reader:
             return _unpickle_context(self._packed)
@@ -89,8 +89,8 @@ class GroupPartition(InputPartition):
 class CommitPartition(InputPartition):
     """All changes of one commit that deletes and inserts rows: changes that cancel out must be in one task.
 
-    `context` reads all columns, and changes that are equal in `columns` cancel out. `selection` has the columns to
-    return.
+    `context` reads all columns, and changes that are equal in `columns` cancel out. `selection` selects the columns to
+    return from the others.
     """
 
     groups: list[TaskGroup]
@@ -101,7 +101,7 @@ class CommitPartition(InputPartition):
 
 @dataclass
 class LimitedPartition(InputPartition):
-    """All task groups of a scan with a limit, read in turn until the limit is reached."""
+    """All task groups of a scan with a limit, read in turn until the limit of `rows` is reached."""
 
     groups: list[TaskGroup]
     context: SharedContext
@@ -113,8 +113,9 @@ def group_partitions(
 ) -> tuple[list[InputPartition], SharedContext]:
     """Plan a scan, and return one partition per task group and the context that they share.
 
-    A scan with a limit becomes one partition, as does a commit whose deletes and inserts may cancel out (`changes`).
-    With `by_reader`, the reader carries the context instead of each partition.
+    A scan with a limit becomes one partition, as does a commit whose deletes and inserts may cancel out: `changes` is
+    set if the scan reads a commit's computed changes. With `by_reader`, the reader carries the context instead of each
+    partition.
     """
     scan = replace(scan.pack_few_groups(), engine=("spark", pyspark.__version__))
     plan = (scan if changes is not None else scan.prune_deletes()).plan(parallelism)
@@ -168,7 +169,10 @@ def _net_changes(partition: CommitPartition, context: ReadContext) -> Iterator[p
 
 
 def read_plan(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, numbered: pa.Array | None = None) -> DataFrame:
-    """Read the rows of a plan through Arrow. With paths in `numbered`, the column `_file` has a position in them."""
+    """Return a frame of the rows of a plan, which Python workers read through Arrow.
+
+    With paths in `numbered` (an Arrow array), the column `_file` is an index in them.
+    """
     context, schema = scan.read_context(plan), schema_of(scan)
     shared = plan.groups.merge_groups(parallelism(spark)).join_splits()
     numbers = [] if numbered is None else [n for n, each in enumerate(context.output.fields) if each.id == FILE.id]

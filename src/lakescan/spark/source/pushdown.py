@@ -40,7 +40,11 @@ _PROBE = "lakescan_pushdown_probe"
 
 
 def enable_pushdown(spark: SparkSession) -> None:
-    """Enable filter pushdown; raises `UnsupportedFeature` if this Spark would return wrong rows with it."""
+    """Enable filter pushdown in a session, if a trial query returns correct rows with it.
+
+    Raises `UnsupportedFeature` if this Spark would return wrong rows, is not Apache Spark, or does not allow the
+    setting.
+    """
     if not is_spark(spark):
         raise UnsupportedFeature("filter pushdown in this session", "Its server is not Apache Spark.")
     before = conf(spark, PUSHDOWN)
@@ -57,7 +61,10 @@ def enable_pushdown(spark: SparkSession) -> None:
 
 
 def keeps_filters(spark: SparkSession) -> bool:
-    """Return whether a view, once filtered, later returns only the filtered rows; pushdown must be enabled."""
+    """Return whether this Spark reuses a pushed filter, so that a view that was filtered once lacks rows later.
+
+    A trial query on a source with two rows finds out. Pushdown must be enabled.
+    """
     spark.dataSource.register(_Probe)
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {_PROBE} USING {_PROBE}")
     try:
@@ -82,7 +89,7 @@ class _Probe(DataSource):
 
 
 class _ProbeReader(DataSourceReader):
-    """A reader that applies a pushed equality filter, and omits the rows that do not match."""
+    """A reader of the rows 1 and 2. If an equality filter was pushed, `_only` is its value, the only row returned."""
 
     _only: int | None = None
 
@@ -109,16 +116,19 @@ _COMPARISONS: dict[type, str] = {
 
 
 def usable_predicate(filters: Iterable[ds.Filter], schema: Schema, output: Selection) -> Predicate:
-    """Convert the filters on a scan's `output` that planning can use to a predicate on the table's columns (`schema`).
+    """Convert filters on a scan's `output` to a predicate on the table's columns (`schema`), to prune by.
 
-    Spark evaluates all filters again.
+    Filters that planning does not support are left out, since Spark evaluates all filters again.
     """
     parts = [part for each in filters if (part := _predicate(each, output)) is not None and can_bind(part, schema)]
     return conjunction(parts)
 
 
 def _reference(each: ds.Filter, output: Selection) -> str | None:
-    """Return the table's column or struct member that a filter tests; None if the scan does not return it."""
+    """Return the name of the table's column or struct member that a filter tests.
+
+    None if the scan does not return it.
+    """
     first, *more = getattr(each, "attribute", ("",))
     if (selected := output.columns_by_name.get(first)) is None:
         return None
@@ -155,5 +165,8 @@ def _predicate(each: ds.Filter, output: Selection) -> Predicate | None:
 
 
 def _exact_literal(value: Any) -> Any:
-    """Return a literal that is compared exactly: Spark has already padded strings that it compares with CHAR(n)."""
+    """Wrap a string to be compared without padding, as Spark has already padded it for CHAR(n).
+
+    Other values unchanged.
+    """
     return ExactText(value) if isinstance(value, str) else value

@@ -26,14 +26,17 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 def formats_of(spark: SparkSession) -> Mapping[str, Mapping[str, Any]]:
-    """The formats that are registered with a session, each with the settings of its data source."""
+    """Return the formats that are registered with a session, each with the settings of its data source.
+
+    Empty if none.
+    """
     return _SOURCES.get(spark, _NO_SOURCES)
 
 
 def register_sources(spark: SparkSession, names: Sequence[str], *, pushdown: bool = False) -> None:
-    """Register the data sources of formats with a session, with the settings that the session has now.
+    """Register the data sources of the formats `names` with a session, with the settings that the session has now.
 
-    When a catalog gets new properties later, the data sources are registered again with them.
+    When a catalog gets new properties later, the data sources are registered again with these.
     """
     settings: dict[str, Any] = {
         "pushdown": pushdown,
@@ -48,7 +51,7 @@ def register_sources(spark: SparkSession, names: Sequence[str], *, pushdown: boo
 
 
 def _send_sources(spark: SparkSession, sources: Mapping[str, dict[str, Any]]) -> None:
-    """Send the data sources of formats to a session, each with its settings and the catalogs of this process."""
+    """Register a data source class for each format with a session, with its settings and this process's catalogs."""
     with activate_session(spark):
         for name, settings in sources.items():
             spark.dataSource.register(source_class(name, **settings, catalogs=all_configurations()))
@@ -62,7 +65,10 @@ def _has_ended(spark: SparkSession) -> bool:
 
 
 def _send_catalogs() -> None:
-    """Register the formats again with the sessions that have them: a source is sent with the catalogs of its time."""
+    """Register the formats again with the sessions that have them, as data sources are pickled with the known catalogs.
+
+    Sessions that have ended are forgotten. If a registration fails, a warning is logged.
+    """
     for spark, sources in list(_SOURCES.items()):
         try:
             if _has_ended(spark):

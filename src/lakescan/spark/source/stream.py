@@ -45,7 +45,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._done: Offset | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle only the state that `read` needs; partitions carry the rest."""
+        """Return the state that `read` needs, to be pickled; partitions carry the rest."""
         own = {"_schema": self._schema, "_parallelism": self._parallelism, "_staged": self._staged}
         return {"_scan": None, **own}
 
@@ -68,7 +68,11 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner.encode(self._planner.initial_offset()) | {_FIRST: True}
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
-        """Return the end offset of the next micro-batch."""
+        """Return the end offset of the next micro-batch: `start` if there is nothing new.
+
+        `limit` is Spark's read limit; only a limit of all available data is used, in place of the limits of the
+        options. PySpark 4.1 passes neither argument.
+        """
         planner = self._planner
         if start is None:  # PySpark 4.1: this may be the first batch
             first = planner.encode(planner.initial_offset()) if self._done is None else None
@@ -80,23 +84,26 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return planner.encode(end) | ({_FROM: planner.encode(begin)} if start.get(_FIRST) else {})
 
     def getDefaultReadLimit(self) -> Any:
-        """Return a file limit for Spark; `latestOffset` itself applies all limits of the options."""
+        """Return the file limit of the options for Spark; `latestOffset` itself applies all limits of the options."""
         from pyspark.sql.streaming.datasource import ReadMaxFiles
 
         return ReadMaxFiles(self._planner.limits.files or 2**31 - 1)
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """Return the newest commit and the backlog up to it, which Spark reports as the source's latest offset."""
+        """Return the newest commit as an offset, with the backlog from the committed offset, for progress reports."""
         planner = self._planner
         newest = planner.encode(planner.newest_offset())
         return newest if self._done is None else newest | {"backlog": asdict(planner.backlog(self._done))}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """End the stream at the current newest commit."""
+        """Read only up to the commit that is the newest one now."""
         self._planner.end_here()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return partitions for the rows between two offsets."""
+        """Return partitions for the rows between two offsets.
+
+        Changes that must be computed are planned commit by commit.
+        """
         planner = self._planner
         begin = end[_FROM] if start.get(_FIRST) and _FROM in end else start
         scan = planner.between(planner.decode(begin), planner.decode(end))
@@ -107,11 +114,14 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [each for commit in commits_of(scan) for each in group_partitions(commit, parallelism, changes)[0]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition."""
+        """Yield the rows of a partition, as batches in Spark's Arrow schema.
+
+        Raises `InvalidOption` if the session's staging settings have changed.
+        """
         if self._staged is not None:
             self._staged.check(settings_in_task())
         return read_partition(partition, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Remember the offset that the query has committed, to compute the backlog."""
+        """Record the offset that the query has committed, to compute the backlog."""
         self._done = self._planner.decode(end)

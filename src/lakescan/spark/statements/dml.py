@@ -143,23 +143,26 @@ def change(
 
 @dataclass(frozen=True)
 class _PlannedFiles:
-    """The planned files. Rows refer to them by their numbers in the plan, or by their paths."""
+    """The files of the target's `plan`. With `are_numbered`, rows refer to them by index in the plan, else by path."""
 
     plan: FileTable
     are_numbered: bool
 
     def path(self, found: int | str) -> str:
-        """Return the path of a file that rows refer to by number or path."""
+        """Return the path of the file that a row refers to by `found`, an index or path."""
         return str(self.plan.files["path"][int(found)]) if self.are_numbered else str(found)
 
     def have_at_most(self, rows: int) -> bool:
-        """Return whether metadata records at most `rows` rows in all files together."""
+        """Return whether metadata records at most `rows` rows in all files together; False if a count is missing."""
         counts = self.plan.files["record_count"]
         return counts.null_count == 0 and (pc.sum(counts).as_py() or 0) <= rows
 
 
 class _TargetRows:
-    """The target's rows in the statement's query, read by one plan; `keys` are the keys of a MERGE's source."""
+    """The target's rows in the statement's query, read by one plan.
+
+    `keys` are the keys of a MERGE's source, if read in advance. With `numbers_files`, rows refer to files by index.
+    """
 
     def __init__(self, spark: SparkSession, keys: SourceKeys | None, *, numbers_files: bool) -> None:
         self._spark, self._keys, self._numbers_files = spark, keys, numbers_files
@@ -167,7 +170,7 @@ class _TargetRows:
         self.scan: ScanSpec | None = None
 
     def read(self, scan: ScanSpec) -> DataFrame:
-        """Plan the scan as narrowed by the query and the keys, and return its frame."""
+        """Plan the scan as narrowed by the query and the keys, and return a frame of its rows."""
         keys = self._keys
         if keys is not None:
             scan = keys.prune_scan(scan)
@@ -177,7 +180,7 @@ class _TargetRows:
 
     @property
     def files(self) -> _PlannedFiles:
-        """The files of the plan."""
+        """The files of the plan; `read` must have been called."""
         assert self._plan is not None
         return _PlannedFiles(replace(self._plan.table, stats={}), self._numbers_files)  # no task needs statistics
 
@@ -207,7 +210,11 @@ def _delete_by_filter(spark: SparkSession, one: Change) -> ChangeResult | None:
 def _run(
     spark: SparkSession, one: Change, frame: DataFrame, writes: ChangeWrites, files: _PlannedFiles
 ) -> tuple[SinkResult, ChangeOutcome]:
-    """Run both stages of a statement, the second one here if bitmaps are small; on failure, remove written files."""
+    """Run both stages of a statement; return the result of the first (without bitmaps) and the outcome of the second.
+
+    The second stage runs in this process if metadata records few rows. `frame` has the rows of the statement's query,
+    `writes` write new rows and changes. On failure, written files are removed.
+    """
     finishing = one.finishing
     only_deletes = isinstance(one.statement, Delete) and not one.records_changes and finishing.writer is not None
     if only_deletes and files.are_numbered and files.have_at_most(min(_FEW_ROWS, _FEW_POSITIONS)):
@@ -262,7 +269,10 @@ def _run(
 def _collect_and_finish(
     one: Change, frame: DataFrame, finishing: ChangeRecorder, files: _PlannedFiles
 ) -> tuple[SinkResult, ChangeOutcome]:
-    """Collect the positions of the rows that a DELETE matches, and write the deletes in this process."""
+    """Collect the positions of the rows in `frame`, which a DELETE matches, and write the deletes in this process.
+
+    On failure, written deletes are removed.
+    """
     assert finishing.writer is not None
     with translate_worker_errors(), _translate_value_errors(one):
         rows = frame.toArrow()
@@ -280,7 +290,10 @@ def _collect_and_finish(
 
 @contextmanager
 def _translate_query_errors(one: Change, query: str) -> Iterator[None]:
-    """Context manager: show places of Spark's errors in the user's statement, and suggest only the table's columns."""
+    """Context manager: change the messages of Spark's errors about a generated `query`, and re-raise them.
+
+    They refer to places in the user's statement, and suggest no columns that only the query has.
+    """
     from pyspark.errors import PySparkException
 
     def translate(said: str) -> str:
@@ -295,7 +308,10 @@ def _translate_query_errors(one: Change, query: str) -> Iterator[None]:
 
 @contextmanager
 def _translate_value_errors(one: Change) -> Iterator[None]:
-    """Context manager: raise Spark's errors about values as `QueryFailed`, which names the statement and the table."""
+    """Context manager: re-raise Spark's errors about values in rows, such as failed casts, as `QueryFailed`.
+
+    Its message names the statement and the table.
+    """
     from pyspark.errors import PySparkException
 
     try:
@@ -309,7 +325,10 @@ def _translate_value_errors(one: Change) -> Iterator[None]:
 
 
 def _make_sink_stage(writes: ChangeWrites) -> Any:
-    """Return the function of the first stage, from rows of the query to bitmaps and descriptions of written files."""
+    """Return the `mapInArrow` function of the first stage, from rows of the query to bitmaps and descriptions of files.
+
+    Its rows have a file's index or path, a kind, and pickled data.
+    """
 
     def sink_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         number = task_number()
@@ -336,7 +355,7 @@ def _make_sink_stage(writes: ChangeWrites) -> Any:
 
 
 def _make_finish_stage(finishing: ChangeRecorder, files: _PlannedFiles) -> Any:
-    """Return the function of the second stage, from bitmaps to deletes or rewritten files."""
+    """Return the `mapInArrow` function of the second stage, from bitmaps sorted by file to written deletes or files."""
 
     def finish_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         changed: dict[str, BitMap64] = {}
@@ -380,7 +399,7 @@ _BY_PATH = re.compile(r"\b`?(delta|iceberg)`?\s*\.\s*`", re.IGNORECASE)
 
 
 def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame | None:
-    """Run INSERT, DELETE, UPDATE, MERGE or TRUNCATE TABLE.
+    """Run INSERT, DELETE, UPDATE, MERGE or TRUNCATE TABLE on a lakescan table.
 
     Returns:
         A frame with the numbers of changed rows, with the columns of Delta's statements; None if the statement does not
@@ -405,7 +424,7 @@ def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: M
 
 
 def changes_own_table(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> bool:
-    """Return whether a statement changes a lakescan table."""
+    """Return whether a statement would change rows of a lakescan table, like `run_row_statement`; it is not run."""
     text, frames = replace_braces(text, frames)
     return _own_statement(spark, text, args, frames) is not None
 
@@ -415,7 +434,7 @@ def _own_statement(
 ) -> tuple[DmlStatement, str, Mapping[str, Any]] | None:
     """Parse a statement that changes a lakescan table; return it, its text with named parameters, and their values.
 
-    None for other statements.
+    None for other statements. Raises the errors of parsing only if the text may be about a lakescan table.
     """
     try:
         text, values = name_parameters(text, args)
@@ -457,7 +476,7 @@ def _one_row(spark: SparkSession, values: Mapping[str, int]) -> DataFrame:
 
 
 def _insert(spark: SparkSession, frames: Mapping[str, Any], one: Insertion) -> WriteResult:
-    """Run an INSERT, whose files Spark's workers write."""
+    """Run an INSERT, whose files Spark's workers write; return the numbers of files, rows and bytes."""
     frame, found = analyze_frame(spark, one.query, one.values, frames)
     kinds = [spark_type(kind) for kind in schema_of_rows(frame.schema).types]
     columns = list(zip(frame.columns, kinds, strict=True))

@@ -47,12 +47,12 @@ _UNSTABLE = re.compile(
 
 @dataclass(frozen=True)
 class SourceKeys:
-    """The keys of a source.
+    """The keys of a source, read in advance.
 
     - `frame`: the values of the keys, without nulls, in the columns `k0`, `k1`, ...
     - `columns`: the target's columns that these are compared with, in the same order.
     - `count`: the number of rows of `frame`. `bytes`: the maximum bytes of their values.
-    - `pruning`: the predicate on the target's columns that follows from the keys.
+    - `pruning`: the predicate on the target's columns that all rows with these keys match.
     """
 
     frame: DataFrame
@@ -63,16 +63,20 @@ class SourceKeys:
 
     @staticmethod
     def read_keys(statement: Merge, schema: Schema, source: DataFrame) -> SourceKeys | None:
-        """Read the keys; None if ON equates no column with a source column, or if reading them is not cheap."""
+        """Read the keys of a MERGE's source; `schema` is the target's.
+
+        None if ON equates no comparable columns, if rows without a source row are needed (NOT MATCHED BY SOURCE), or if
+        reading the keys is not cheap.
+        """
         if any(each.when == When.NOT_MATCHED_BY_SOURCE for each in statement.clauses):
             return None
         return SourceKeys.read_columns(dict(_equal_columns(statement, schema, source.columns)), schema, source)
 
     @staticmethod
     def read_columns(pairs: Mapping[str, str], schema: Schema, source: DataFrame) -> SourceKeys | None:
-        """Read the keys for some columns; `pairs` maps columns of a table to columns of the source.
+        """Read the keys in some columns; `pairs` maps columns of a table with the `schema` to columns of the source.
 
-        None if no column is comparable, or if reading them is not cheap.
+        None if no pair has the same, comparable type, or if reading the keys is not cheap.
         """
         from lakescan.spark.types import spark_type  # `lakescan` is imported without Spark
 
@@ -103,13 +107,13 @@ class SourceKeys:
         return SourceKeys(frame, tuple(known), count, count * width, pruning)
 
     def prune_scan(self, scan: ScanSpec) -> ScanSpec:
-        """Return a scan of the target that skips the files without any of the keys."""
+        """Return a scan of the target with the predicate of the keys, which skips files that contain none of them."""
         return replace(scan, pruning=conjunction([scan.pruning, self.pruning]))
 
     def keep_matching_rows(self, target: DataFrame, rows: int | None) -> DataFrame:
-        """Keep the target's rows with keys of the source by a broadcast join, if it is cheaper than shuffling all.
+        """Return only the target's rows with keys of the source, by a broadcast join, if it is cheaper than a shuffle.
 
-        `rows` is the number of rows of the target; None if unknown.
+        Otherwise the target is returned unchanged. `rows` is its number of rows; None if unknown.
         """
         from pyspark.sql import functions as F
 
@@ -121,7 +125,7 @@ class SourceKeys:
 
 
 def _range_predicate(columns: Sequence[str], found: pa.Table) -> Predicate:
-    """Return a predicate for the ranges of columns, from their minima and maxima in `found`."""
+    """Return the predicate that columns are between their minima and maxima, in one row of `min_0`, `max_0`, ..."""
     parts: list[Predicate] = []
     for n, name in enumerate(columns):
         for end, op in (("min", ">="), ("max", "<=")):
@@ -132,7 +136,10 @@ def _range_predicate(columns: Sequence[str], found: pa.Table) -> Predicate:
 
 
 def _equal_columns(statement: Merge, schema: Schema, source: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of target and source columns that the ON condition requires to be equal."""
+    """Yield pairs of target and source columns (names) that the ON condition requires to be equal.
+
+    `schema` is the target's, `source` the names of the source's columns. Unqualified and unknown columns are skipped.
+    """
     import sqlglot
     from sqlglot import exp
 
@@ -160,7 +167,7 @@ def _is_compared(column: t.Field) -> bool:
 
 
 def _is_cheap(source: DataFrame) -> bool:
-    """Return whether Spark reads a source from files or rows that it holds, with the same result when repeated."""
+    """Return whether Spark reads a source from cached rows or files of limited size, and gets the same rows again."""
     [shown] = (
         source.sparkSession.sql("EXPLAIN COST SELECT * FROM {source}", source=source).toArrow()["plan"].to_pylist()
     )
@@ -184,7 +191,7 @@ def _is_cheap(source: DataFrame) -> bool:
 
 
 def _bytes_of(size: str) -> int:
-    """Parse a size of Spark's settings, such as 10MB, to bytes."""
+    """Parse a size in Spark's settings, such as 10MB, to bytes; 0 for other text."""
     found = re.fullmatch(r"(-?\d+)([bkmgt]?)b?", size.strip().lower())
     powers: Mapping[str, int] = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4}
     return 0 if found is None else int(found[1]) * 1024 ** powers[found[2]]

@@ -28,7 +28,7 @@ def current_namespace(spark: SparkSession) -> tuple[str, ...]:
 
 
 def run_use(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame | None:
-    """Run `USE`. After `USE` of a Spark catalog, unqualified names are Spark's again.
+    """Run `USE`: set the session's lakescan namespace, or for a Spark catalog, run it on Spark and unset the namespace.
 
     Returns Spark's frame, or None if the namespace is lakescan's.
     """
@@ -56,7 +56,7 @@ def run_use(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame
 
 
 def has_catalog(spark: SparkSession, name: str) -> bool:
-    """Return whether Spark has a catalog of this name, or reserves the name."""
+    """Return whether Spark has a catalog of this name, or reserves the name, as it does `spark_catalog`."""
     is_own = name.lower() in _OWN or (name.lower() in _OF_SESSION and not current_namespace(spark))
     return is_own or conf(spark, f"spark.sql.catalog.{name}") is not None
 
@@ -82,7 +82,7 @@ def columns_of(frame: DataFrame) -> tuple[dict[str, t.Type], bool]:
 
 
 def find_column(name: str, columns: Sequence[str]) -> str | None:
-    """Return the column with a name, which may be in backquotes and in any case; None if there is none."""
+    """Return the column that `name` refers to, which may be in backquotes and in another case; None if not found."""
     plain = strip_backquotes(name.strip())
     if plain in columns:
         return plain
@@ -90,5 +90,5 @@ def find_column(name: str, columns: Sequence[str]) -> str | None:
 
 
 def strip_backquotes(name: str) -> str:
-    """Return a name without the backquotes around it."""
+    """Return a name without the backquotes around it; a name without them is unchanged."""
     return name[1:-1].replace("``", "`") if len(name) > 2 and name[0] == name[-1] == "`" else name

@@ -61,18 +61,21 @@ def query_frame(
     frames: Mapping[str, Any],
     read: Mapping[str, Callable[[ScanSpec], DataFrame]],
 ) -> DataFrame:
-    """Return the frame of a query; `read` maps names of tables in `frames` to readers of their narrowed scans."""
+    """Return the frame of a query; `frames` are data frames, tables and scans by the names in the text.
+
+    `read` maps names of tables in `frames` to functions that make a frame of the table's narrowed scan.
+    """
     return frame_of_analysis(spark, analyze_query(spark, text, args, frames), frames, read)
 
 
 def frame_of_others(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame | None:
-    """Return the frame of a query that reads no lakescan table; None for other queries."""
+    """Return the frame of a query that reads no lakescan table; None for queries that read one."""
     found = analyze_query(spark, text, args, frames)
     return None if found.named else frame_of_analysis(spark, found, frames)
 
 
 def query_schema(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> StructType:
-    """Return the schema of a query without planning its tables."""
+    """Return the Spark schema of a query, analyzed over empty frames without planning its tables."""
     found = analyze_query(spark, text, args, frames)
     text, used = _resolve_frames(spark, found, frames, lambda each: _empty_frame(spark, found, each))
     return _run_text(spark, text, found, used).schema
@@ -100,7 +103,10 @@ def renew_view(spark: SparkSession, name: str) -> None:
 
 
 def analyze_query(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> QueryAnalysis:
-    """Resolve the tables and views that a query names; raises `NoSuchTable` for an unknown one."""
+    """Resolve the tables and views that a query names, and return the analysis.
+
+    Raises `NoSuchTable` for a name that neither lakescan nor Spark has. Names within Spark's catalogs are not checked.
+    """
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
     views = _SparkViews(spark, {name: each for name, each in frames.items() if name not in tables})
     found = analyze(text, args, tables, current_namespace(spark), session_settings(spark), views)
@@ -112,14 +118,14 @@ def analyze_query(spark: SparkSession, text: str, args: Arguments, frames: Mappi
 
 
 class _SparkViews(GivenFrames):
-    """Frames that the user passed by name, and the session's own views and tables."""
+    """Frames that the user passed by name, and the session's own views and tables, as a query can name them."""
 
     def __init__(self, spark: SparkSession, frames: Mapping[str, Any]) -> None:
         self._spark, self._given = spark, {name.lower(): frame for name, frame in frames.items()}
         super().__init__({name: frame for name, frame in frames.items() if not hasattr(frame, "sparkSession")})
 
     def has(self, name: str) -> bool:
-        """Return whether there is a frame or view of this name."""
+        """Return whether there is a frame, temporary view or Spark table that an unqualified name refers to."""
         return name.lower() in self._given or is_of_session(self._spark, name)
 
     def has_catalog(self, name: str) -> bool:
@@ -132,15 +138,15 @@ class _SparkViews(GivenFrames):
         return bool(read_views(self._spark))
 
     def query(self, name: str) -> str | None:
-        """Return the query of a view made by `create_view`; None for other names."""
+        """Return the text of a view made by `create_view`; None for other names and frames."""
         return None if name.lower() in self._given else find_view_text(self._spark, name)
 
     def frame_names(self) -> Sequence[str]:
-        """Return the names of the frames."""
+        """Return the names of the frames, in lower case."""
         return tuple(self._given)
 
     def columns(self, name: str) -> Sequence[str] | None:
-        """Return the names of a frame's or view's columns."""
+        """Return the names of the columns of a frame, else of Spark's view or table of that name."""
         frame = self._given.get(name.lower())
         if frame is not None and not hasattr(frame, "sparkSession"):
             return super().columns(name)
@@ -173,7 +179,7 @@ def replace_braces(text: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[s
 
 
 def session_settings(spark: SparkSession) -> QuerySettings:
-    """Return the session's settings that the meaning of a statement depends on."""
+    """Return the session's settings that the meaning of a statement depends on: zone, ANSI, case, syntax, staging."""
     name = zone_name(spark)
     return QuerySettings(
         session_zone(spark),
@@ -188,7 +194,7 @@ def session_settings(spark: SparkSession) -> QuerySettings:
 
 @contextmanager
 def cache_query_settings(spark: SparkSession) -> Iterator[None]:
-    """Context manager: read each setting that `session_settings` depends on only once from a classic session."""
+    """Context manager: in a classic session, read each setting that `session_settings` returns only once."""
     if is_connect(spark):  # Connect sends all settings in one response
         yield
         return
@@ -207,7 +213,11 @@ def frame_of_analysis(
     frames: Mapping[str, Any],
     read: Mapping[str, Callable[[ScanSpec], DataFrame]] = _NONE,
 ) -> DataFrame:
-    """Return the rows of a query: Spark runs the text, with frames instead of the tables."""
+    """Return a frame of a query's rows: Spark runs the text, with frames instead of the tables.
+
+    If metadata answers the query, its row is returned instead. `read` is as in `query_frame`. Raises Spark's errors
+    with positions in the user's text.
+    """
     each = found.aggregate_table
     if each is not None and found.scans[each].metadata_bytes < MIN_BYTES and found.metadata_row is not None:
         return _metadata_frame(spark, found, frames)
@@ -230,12 +240,15 @@ def _run_text(spark: SparkSession, text: str, found: QueryAnalysis, used: Mappin
 
 
 def _is_renamed(found: QueryAnalysis, each: Occurrence, used: Mapping[str, Any]) -> bool:
-    """Return whether a data frame replaces a table in the text that Spark gets."""
+    """Return whether a data frame from `used` replaces a table in the text that Spark runs."""
     return each in found.named or (len(each.names) == 1 and each.names[0].lower() in map(str.lower, used))
 
 
 def _name_all_columns(spark: SparkSession, found: QueryAnalysis, text: str, used: Mapping[str, Any]) -> None:
-    """Raise Spark's error for an unknown column again, with suggestions from all columns and not just those read."""
+    """Raise Spark's error for an unknown column again, with suggestions from all columns and not just those read.
+
+    Returns if Spark finds the column in the whole tables.
+    """
     whole = {
         found.name_of(each): _empty_frame(spark, found, each)
         for each, named in found.named.items()
@@ -245,7 +258,7 @@ def _name_all_columns(spark: SparkSession, found: QueryAnalysis, text: str, used
 
 
 def _empty_frame(spark: SparkSession, found: QueryAnalysis, each: Occurrence) -> DataFrame:
-    """Return an empty frame with all columns of a table; for changes and metadata tables, the frame itself."""
+    """Return an empty frame with all columns of a table; for changes and metadata tables, a frame of their rows."""
     named = found.named[each]
     if each not in found.scans or named.is_changes:
         return _frame_of(spark, found, each)
@@ -253,7 +266,7 @@ def _empty_frame(spark: SparkSession, found: QueryAnalysis, each: Occurrence) ->
 
 
 def _metadata_frame(spark: SparkSession, found: QueryAnalysis, frames: Mapping[str, Any]) -> DataFrame:
-    """Return the single row of a query that metadata answers, with the columns of the query as Spark resolves them."""
+    """Return the single row of a query that metadata answers, as a frame with the query's columns in Spark."""
     [(each, spec)] = found.scans.items()
     empty = spark.createDataFrame([], schema_of(spec))
     text, used = _mark_frames(found, {each: found.name_of(each)}), {found.name_of(each): empty}
@@ -292,7 +305,7 @@ def _resolve_frames(
 
 
 def _mark_frames(found: QueryAnalysis, names: Mapping[Occurrence, str]) -> str:
-    """Return the text with `{name}` markers of frames instead of tables, for `spark.sql`."""
+    """Return the text with `{name}` instead of the tables in `names`, as `spark.sql` takes frames."""
     marked = found.text_with({each: f"\0{name}\1" for each, name in names.items()})
     return marked.replace("{", "{{").replace("}", "}}").replace("\0", "{").replace("\1", "}")
 
@@ -323,7 +336,7 @@ def _as_frame(spark: SparkSession, found: QueryAnalysis, name: str, frame: Any) 
 
 
 def explain_query(spark: SparkSession, text: str, mode: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
-    """Return the scans of the tables and Spark's plan as one row of text, like Spark's own EXPLAIN."""
+    """Return one row of text with the scans of the tables and Spark's plan, like Spark's own EXPLAIN in `mode`."""
     text, frames = replace_braces(text, frames)
     found = analyze_query(spark, text, args, frames)
     own, used = _resolve_frames(spark, found, frames, lambda each: _frame_of(spark, found, each))
@@ -334,7 +347,7 @@ def explain_query(spark: SparkSession, text: str, mode: str, args: Arguments, fr
 
 
 def describe_query(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
-    """Return the names and types of a query's columns."""
+    """Return the result of Spark's DESCRIBE QUERY, the names and types of a query's columns, as a frame."""
     text, frames = replace_braces(text, frames)
     found = analyze_query(spark, text, args, frames)
     own, used = _resolve_frames(spark, found, frames, lambda each: _empty_frame(spark, found, each))
@@ -358,7 +371,7 @@ def translate_positions(text: str, edits: Sequence[Edit]) -> Iterator[None]:
 
     Args:
         text: The statement as the user wrote it.
-        edits: The replacements that turn it into Spark's text, as start, end and new text.
+        edits: The replacements that turn it into Spark's text: start and end in `text`, and new text.
     """
     from pyspark.errors import PySparkException
 
@@ -370,14 +383,17 @@ def translate_positions(text: str, edits: Sequence[Edit]) -> Iterator[None]:
 
 
 def change_message(error: Exception, change: Callable[[str], str]) -> None:
-    """Change the message of an error of classic PySpark or of Spark Connect, in place."""
+    """Apply `change` to the message of a PySpark error, of a classic or Connect session, in place."""
     for name in ("_desc", "_message"):
         if isinstance(said := getattr(error, name, None), str) and said:
             setattr(error, name, change(said))
 
 
 def translate_message(said: str, text: str, edits: Sequence[Edit]) -> str:
-    """Return Spark's message without its plan and its own text, and with the place underlined in the user's text."""
+    """Return Spark's message `said` without plan and statement, and with the place underlined in the user's `text`.
+
+    For `edits`, see `translate_positions`.
+    """
     head = _BEHIND.split(said.strip(), maxsplit=1)[0]
     place = _PLACE.search(said)
     at = None if place is None else _find_position(int(place[1]), int(place[2]), text, edits)
@@ -389,7 +405,10 @@ def translate_message(said: str, text: str, edits: Sequence[Edit]) -> str:
 
 
 def _find_position(line: int, column: int, text: str, edits: Sequence[Edit]) -> int | None:
-    """Convert a line and column of Spark's text to a position in the user's text; None if the place is not in it."""
+    """Convert a line (from 1) and column (from 0) of Spark's text to a position in the user's `text`.
+
+    A position in replaced text becomes the start of the replacement. None if the place is not in the text.
+    """
     lines = apply_edits(text, edits).split("\n")
     if line > len(lines):
         return None

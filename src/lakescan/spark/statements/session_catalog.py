@@ -19,7 +19,7 @@ _DETAILS, _PARTITIONS = "# Detailed Table Information", "# Partition Information
 
 
 def source_table(spark: SparkSession, name: str) -> SourceTable:
-    """Describe a table of the session catalog, given as `db.t` or `spark_catalog.db.t`.
+    """Describe a table of the session catalog, named `t`, `db.t` or `spark_catalog.db.t`.
 
     Raises `NoSuchTable`; `UnsupportedFeature` for tables of other catalogs, views and bucketed tables.
     """
@@ -58,7 +58,7 @@ def source_table(spark: SparkSession, name: str) -> SourceTable:
 
 
 def _partition_columns(rows: list[tuple[str, str]], names: list[str]) -> list[str]:
-    """Return the partition columns in rows of DESCRIBE, as references with backquotes if necessary."""
+    """Return the partition columns in the `rows` of DESCRIBE (`names` are their first fields), quoted if necessary."""
     if _PARTITIONS not in names:
         return []
     found = []

@@ -80,7 +80,10 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
 def _run_table_statement(
     spark: SparkSession, ours: TableStatement, text: str, args: Arguments, frames: Mapping[str, Any]
 ) -> Any:
-    """Run a statement about tables, namespaces or views; Spark runs its queries and rewrites files."""
+    """Run a statement about tables, namespaces or views; Spark runs its queries and rewrites files.
+
+    Returns a frame of its rows, a table if one was created or renamed, else None.
+    """
 
     def rows(query: str) -> DataFrame:
         return frame_of_analysis(spark, analyze_query(spark, query, args, frames), frames)

@@ -44,7 +44,8 @@ def parse_own_statement(
 ) -> TableStatement | None:
     """Parse a statement about a table, namespace or view of lakescan; None if Spark has to run it.
 
-    Raises `InvalidStatement` and `UnsupportedFeature` only for statements that name lakescan's catalogs or table paths.
+    `within` is the catalog and namespace of unqualified names. Raises `InvalidStatement` and `UnsupportedFeature` only
+    for statements that name lakescan's catalogs or table paths, and `NoSuchCatalog` for unknown catalogs.
     """
     try:
         plain, values = name_parameters(text, args)
@@ -111,7 +112,10 @@ def _is_given(name: str, frames: Mapping[str, Any]) -> bool:
 
 
 def _hides(found: TableStatement, name: str) -> bool:
-    """Return False if Spark runs a statement on a temporary view of that name; raise if it would change a table."""
+    """Return False if Spark is to run a statement on the temporary view `name`, as for SHOW COLUMNS or DROP TABLE.
+
+    Raises `InvalidStatement` for statements that take a table.
+    """
     of_views = (ShowKind.TABLE, ShowKind.COLUMNS, ShowKind.PROPERTIES, ShowKind.CREATE_TABLE)
     if isinstance(found, DropTable) or (isinstance(found, Show) and found.what in of_views):
         return False
@@ -131,7 +135,10 @@ def _is_own_name(spark: SparkSession, name: tuple[str, ...], within: tuple[str, 
 
 
 def _check_catalog(spark: SparkSession, name: tuple[str, ...], least: int) -> None:
-    """Raise `NoSuchCatalog` for a qualified name with an unknown catalog; Spark would only complain about its parts."""
+    """Raise `NoSuchCatalog` for a name of at least `least` parts with an unknown catalog.
+
+    Spark's own error would only complain about the number of parts.
+    """
     if len(name) >= least and not has_catalog(spark, name[0]):
         raise NoSuchCatalog(
             f"{'.'.join(name)!r} does not begin with a known catalog.{nearest(name[0], catalog_names())} Known: "
@@ -140,14 +147,14 @@ def _check_catalog(spark: SparkSession, name: tuple[str, ...], least: int) -> No
 
 
 def add_spark_catalogs(spark: SparkSession, rows: pa.Table, pattern: str | None) -> pa.Table:
-    """Add the session's own catalogs to the rows of SHOW CATALOGS."""
+    """Return the rows of SHOW CATALOGS with the session's own catalogs that match `pattern` (None for all), sorted."""
     text = "SHOW CATALOGS" if pattern is None else f"SHOW CATALOGS LIKE {text_literal(pattern)}"
     own = {row[0] for row in spark.sql(text).collect()}
     return pa.table({"catalog": sorted(own.union(rows["catalog"].to_pylist()))})
 
 
 def frame_of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Convert a statement's rows to a Spark frame."""
+    """Convert the rows that a statement returns, an Arrow table, to a Spark frame."""
     return spark.createDataFrame(rows)
 
 
@@ -177,7 +184,10 @@ _ADVICE["desc"] = _ADVICE["describe"]
 
 
 def find_catalog(spark: SparkSession, text: str) -> str | None:
-    """Return the first lakescan catalog that a statement names, unless Spark has a catalog of that name; else None."""
+    """Return the first lakescan catalog that a statement's text names as a qualifier.
+
+    None without one, for statements of settings, and if Spark has a catalog of that name.
+    """
     first = _WORD.match(text)
     if first is None or first[1].lower() in _OF_SETTINGS:
         return None
@@ -194,7 +204,10 @@ def find_catalog(spark: SparkSession, text: str) -> str | None:
 
 
 def refuse(text: str, catalog: str) -> UnsupportedFeature:
-    """Return the error for a statement that neither lakescan nor Spark can run; raises errors of parsing it."""
+    """Return the error for a statement that names a lakescan catalog, but that neither lakescan nor Spark can run.
+
+    If the statement is one of lakescan's, the errors of parsing it are raised instead.
+    """
     first = _WORD.match(text)
     word = first[1] if first else text
     target = _TARGET.match(text, first.start(1) if first else 0)
@@ -205,7 +218,7 @@ def refuse(text: str, catalog: str) -> UnsupportedFeature:
 
 
 def check_frames(frames: Mapping[str, Any]) -> None:
-    """Raise `InvalidOption` for a name whose frame is None."""
+    """Raise `InvalidOption` if one of the frames that the user passed by name is None."""
     for name, frame in frames.items():
         if frame is None:
             raise InvalidOption(f"{name}=None holds no rows: give a table, a scan, or Spark, Arrow or pandas data")

@@ -28,13 +28,16 @@ _MARK = "lakescan.api.view"  # a key in the metadata of a view's first column, w
 
 
 def read_views(spark: SparkSession) -> dict[str, dict[str, str]]:
-    """Return the texts and marks of the views that were created in this session, by name in lower case."""
+    """Return the views of `create_view` in this session by name in lower case, each with its `text` and `mark`.
+
+    The mark is a unique id, also in the metadata of the view's first column.
+    """
     found: dict[str, dict[str, str]] = json.loads(conf(spark, VIEWS) or "{}")
     return found
 
 
 def find_view_text(spark: SparkSession, name: str) -> str | None:
-    """Return the text of a view; None without such a view, or if it was dropped or replaced in Spark."""
+    """Return the text of a view of `create_view`; None without one, or if it was dropped or replaced in Spark."""
     found = read_views(spark).get(name.lower())
     return found["text"] if found is not None and _is_there(spark, name, found["mark"]) else None
 
@@ -47,7 +50,7 @@ def _is_there(spark: SparkSession, name: str, mark: str) -> bool:
 
 
 def query_of(source: str) -> str:
-    """Return the query of a view: the text itself, or a query of all rows of the table that it names.
+    """Return the query for the `source` of a view: the text itself, or a query of all rows of the table that it names.
 
     Raises `InvalidStatement` for other statements.
     """
@@ -61,9 +64,11 @@ def query_of(source: str) -> str:
 
 
 def text_to_keep(name: str, source: str, found: QueryAnalysis) -> str:
-    """Return the query of a view with fully qualified table names, so that a later `USE` does not change its meaning.
+    """Return the text to store for the view `name`: its query with fully qualified table names.
 
-    A view of a whole table is stored as the table's name, so that statements read only the columns that they need.
+    So a later `USE` does not change its meaning. A view of a whole table is stored as the table's name, so that
+    statements read only the columns that they need. Raises `InvalidOption` for a view that reads itself, and
+    `InvalidStatement` for `table_changes` of an unqualified name.
     """
     if any(each.names[0].lower() == name.lower() for each in found.unknown if len(each.names) == 1):
         raise InvalidOption(f"the view {name!r} would read itself")
@@ -84,9 +89,10 @@ def text_to_keep(name: str, source: str, found: QueryAnalysis) -> str:
 
 
 def record_view(spark: SparkSession, name: str, text: str, frame: DataFrame, *, replace: bool) -> None:
-    """Create the temporary view, and store its text in the session's settings.
+    """Create the temporary view of a frame, and store its text in the session's settings.
 
-    Raises `InvalidOption` if the frame has no columns, or two columns of the same name.
+    Raises `InvalidOption` if the frame has no columns, or two columns of the same name. Without `replace`, Spark raises
+    an error for an existing view.
     """
     from pyspark.sql import functions as F
 
@@ -106,7 +112,10 @@ def record_view(spark: SparkSession, name: str, text: str, frame: DataFrame, *, 
 
 
 def require_view_text(spark: SparkSession, name: str) -> str:
-    """Return the text of a view; raises `NoSuchTable` if there is none."""
+    """Return the text of a view of `create_view`.
+
+    Raises `NoSuchTable`, which suggests a similar name, for an unknown view.
+    """
     text = find_view_text(spark, name)
     if text is None:
         known = read_views(spark)

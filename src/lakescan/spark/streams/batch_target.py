@@ -34,9 +34,11 @@ _QUERY = "sql.streaming.queryId"  # Spark's local property of the thread that ru
 
 @dataclass(frozen=True)
 class BatchTarget:
-    """A table by its path or name, with write options. Connect pickles it with the `foreachBatch` function.
+    """A table that batches change. Connect pickles it with the `foreachBatch` function.
 
-    `query` names the stream, instead of Spark's query id.
+    - `path`: the table's path or name. `format`: its format, if known.
+    - `catalogs`: the properties of the known catalogs, by name.
+    - `query`: a name for the stream; None for Spark's query id.
     """
 
     path: str
@@ -68,9 +70,11 @@ class BatchTarget:
         return BatchTarget(path, format, checked, all_configurations(), query)
 
     def change(self, spark: SparkSession, batch_id: int | None, work: Callable[[Target], ChangeResult]) -> ChangeResult:
-        """Apply `work` to the table unless the batch is committed; retry it after conflicting concurrent commits.
+        """Apply `work` to the opened table, unless the batch is committed.
 
-        With `batch_id` None, the change is made in any case, and no stream is recorded.
+        Retry it after conflicting concurrent commits. With `batch_id` None, the change is made in any case, and no
+        stream is recorded. Returns zero counts for a batch that is committed. Raises `NoSuchTable` without a table, and
+        `InvalidOption` if the query has neither name nor id.
         """
         register_catalogs(self.catalogs)
         options = replace(self.options, session=settings_of_session(spark))
@@ -94,7 +98,10 @@ class BatchTarget:
         return open_target(self.path, self.format, options, settings)
 
     def _query_id(self, spark: SparkSession) -> str:
-        """Return the query's name or id, which stays the same after a restart from the checkpoint."""
+        """Return the name of the stream, or Spark's id of the query, which stays the same after a restart.
+
+        Raises `InvalidOption` if Spark's id is not available.
+        """
         if self.query is not None:
             return self.query
         if self.options.checkpoint_location is not None:
@@ -138,11 +145,14 @@ class BatchSink(ABC):
 
     @abstractmethod
     def _merge(self, target: Target, frame: DataFrame) -> ChangeResult:
-        """Merge the rows of a batch into the table, in one commit."""
+        """Merge the rows of a batch into the table, in one commit; return the numbers of changed rows."""
 
 
 def _resolve_table(table: str | os.PathLike[str] | Table, within: tuple[str, ...]) -> tuple[str, str | None]:
-    """Return the path or full name of a table, and its format if known."""
+    """Return the path or full name of a table, and its format if known.
+
+    `within` is the catalog and namespace of unqualified names.
+    """
     if isinstance(table, Table):
         return str(table.name or table.location), table.format
     target = location_of(table)

@@ -50,7 +50,7 @@ _KNOWN, _KNOWN_DELETE, _KNOWN_END, _NEW = 0, 1, 2, 3
 
 @dataclass(frozen=True)
 class HistorySink(BatchSink):
-    """Adds the versions of a batch to a table. Made by `lakescan.spark.history_sink`.
+    """Adds the versions of a batch to a table. Made by `lakescan.spark.history_sink`, whose arguments are its fields.
 
     Example:
         >>> sink = lakescan.spark.history_sink("local.shop.customers", "id", sequence_by="changed_at")
@@ -113,7 +113,10 @@ class HistorySink(BatchSink):
         )
 
     def _find_version_changes(self, rows: DataFrame, target: Target, keys: Sequence[str]) -> DataFrame:
-        """Return the versions of the batch's keys to insert, update or delete; the column `_DOES` has the action."""
+        """Return the versions of the batch's keys to insert, update or delete; the column `_DOES` has the action.
+
+        `rows` are the batch's rows with the columns of `add_marks`.
+        """
         of_keys = ", ".join(map(backquote, keys))
         values = [name for name in target.writes.schema.names if name not in (*keys, START, END)]
         cut = _events(rows, target, keys, values)
@@ -158,9 +161,10 @@ class HistorySink(BatchSink):
         return cut.selectExpr(*(backquote(name) for name in (*keys, *values, START, END)), _DOES)
 
     def _history_columns(self, values: Sequence[str]) -> str | None:
-        """Return SQL of the columns whose changes create a version; None if each row creates one.
+        """Return an SQL struct of the columns whose changes create a version; None if each row creates one.
 
-        Raises `InvalidOption` for a tracked column that the table lacks.
+        `values` are the table's columns apart from keys. Raises `InvalidOption` for a tracked column that is not one of
+        them.
         """
         if self._tracked is None:
             return None
@@ -172,7 +176,10 @@ class HistorySink(BatchSink):
 
 
 def _events(rows: DataFrame, target: Target, keys: Sequence[str], values: Sequence[str]) -> DataFrame:
-    """Return the events of a batch's keys: rows of the batch, and starts and ends of the versions in the table."""
+    """Return the events of a batch's keys: rows of the batch, and starts and ends of the versions in the table.
+
+    `values` are the table's columns apart from keys and validity.
+    """
     new = rows.selectExpr(
         *(f"{backquote(name)} AS {backquote(name)}" for name in keys),
         *(f"if({DELETES}, NULL, {backquote(name)}) AS {backquote(name)}" for name in values),

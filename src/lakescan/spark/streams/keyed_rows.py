@@ -43,9 +43,10 @@ _ERRORS = {"ambiguous": AmbiguousMerge, "null": SchemaMismatch, "changed": Schem
 
 @dataclass(frozen=True)
 class SequenceBy:
-    """The order of the rows of a key: `text` is SQL over the source, `column` the table's column that stores its value.
+    """The order of the rows of a key.
 
-    Without a column, rows are compared only within their batch.
+    `text` is SQL over the source, `column` the table's column that stores its value. With `column` None, rows are
+    compared only within their batch.
     """
 
     text: str
@@ -53,9 +54,10 @@ class SequenceBy:
 
     @staticmethod
     def parse(text: str, source: Sequence[str], table: Sequence[str], *, in_order: bool) -> SequenceBy:
-        """Parse `sequence_by`: a column, `expression AS column`, or with `in_order` any expression.
+        """Parse the argument `sequence_by`: a column, `expression AS column`, or with `in_order` any expression.
 
-        Raises `InvalidOption` if the table has no column that stores the sequence.
+        `source` and `table` are the names of their columns. Raises `InvalidOption` if the table has no column that
+        stores the sequence.
         """
         plain = find_column(text, source)
         alias = _NAMED.fullmatch(text.strip()) if plain is None else None
@@ -75,7 +77,10 @@ class SequenceBy:
 
 
 def drop_before_images(frame: DataFrame) -> DataFrame:
-    """Convert a stream of changes to rows without images before updates; see `lakescan.spark.change_rows`."""
+    """Convert changes to rows without images before updates, with `_change_sequence`; see `lakescan.spark.change_rows`.
+
+    Raises `InvalidOption` if the frame has no columns of changes.
+    """
     commit = find_column(COMMIT_VERSION.name, frame.columns) or find_column(CHANGE_ORDINAL.name, frame.columns)
     if find_column(CHANGE.name, frame.columns) is None or commit is None:
         raise InvalidOption(
@@ -93,7 +98,10 @@ def drop_before_images(frame: DataFrame) -> DataFrame:
 
 
 def find_used_columns(texts: Sequence[str | None], columns: Sequence[str]) -> set[str]:
-    """Return the columns, in lower case, that SQL expressions may refer to."""
+    """Return those of the `columns`, in lower case, that SQL expressions refer to; texts that are None are skipped.
+
+    In a text that cannot be parsed, each word counts as a reference.
+    """
     words = {each.lower() for text in texts if text is not None for each in _names_in(text)}
     return {each.lower() for each in columns if each.lower() in words}
 
@@ -114,10 +122,10 @@ def _names_in(text: str) -> Iterator[str]:
 def columns_to_write(
     frame: DataFrame, table: Sequence[str], texts: Sequence[str | None], *, adds_others: bool, left_out: Collection[str]
 ) -> list[str]:
-    """Return the columns of a source that are written to the table.
+    """Return the columns of a source that are written to the table, whose columns are `table`.
 
-    Columns that only expressions use, and columns that describe changes, are left out. Raises `SchemaMismatch` for
-    other columns that the table lacks, unless `adds_others` (merge schema).
+    The columns `left_out` are not written. Columns that the table lacks are not written if SQL `texts` use them or if
+    they describe changes. With `adds_others` (merge schema), further ones are written, else `SchemaMismatch` is raised.
     """
     out = {each.lower() for each in left_out}
     helpers = find_used_columns(texts, frame.columns) | OF_CHANGES
@@ -136,7 +144,10 @@ def columns_to_write(
 
 
 def find_keys(frame: DataFrame, keys: Sequence[str]) -> list[str]:
-    """Return the columns of a source that are keys of the table; raises `NoSuchColumn` if one is missing."""
+    """Return the names of the key columns in a source, which may differ in case.
+
+    Raises `NoSuchColumn` if one is missing.
+    """
     found = []
     for key in keys:
         name = find_column(key, frame.columns)
@@ -151,7 +162,10 @@ def find_keys(frame: DataFrame, keys: Sequence[str]) -> list[str]:
 def add_marks(
     frame: DataFrame, columns: Sequence[str], sequence: SequenceBy | None, deletes_when: str | None
 ) -> DataFrame:
-    """Select the columns, and add the sequence's value (`SEQUENCE`) and whether a row deletes its key (`DELETES`)."""
+    """Select the columns, and add the sequence's value (`SEQUENCE`) and whether a row deletes its key (`DELETES`).
+
+    The table's column that stores the sequence gets its value. `deletes_when` is an SQL condition.
+    """
     expressions, kept = [], None if sequence is None else sequence.column
     for name in columns:
         if kept is None or name.lower() != kept.lower():
@@ -186,10 +200,11 @@ def cast_keys(frame: DataFrame, target: Target, keys: Sequence[str], what: str) 
 def newest_rows(
     frame: DataFrame, keys: Sequence[str], by: Sequence[str], what: str, *, has_sequence: bool
 ) -> DataFrame:
-    """Keep one row of each group of `by`, the one with the greatest sequence. The rows come from `add_marks`.
+    """Return one row of each group of equal values in `by`, the one with the greatest sequence.
 
-    The query fails for null keys and sequences, and for several newest rows of a group, unless they have the same
-    values or all delete the key. `what` describes the operation in the error message.
+    The rows come from `add_marks`; `by` are the `keys`, perhaps with the sequence. The query fails for null keys and
+    sequences, and for several newest rows of a group, unless they have the same values or all delete the key. `what`
+    describes the operation in the error message.
     """
     others = [field for field in frame.schema.fields if field.name not in (*by, SEQUENCE, DELETES)]
     values = ", ".join(_comparable(field) for field in others)
@@ -223,7 +238,11 @@ def newest_rows(
 
 
 def _fail_condition(kind: str, what: str, before: str, key: str, after: str) -> str:
-    """Return an SQL condition that fails its query with an error that `translate_row_errors` recognizes."""
+    """Return an SQL condition that fails its query with an error that `translate_row_errors` recognizes.
+
+    `kind` selects the class of the error. Its message has `what`, the operation, and the SQL value `key` between the
+    texts `before` and `after`.
+    """
     return f"CAST({_raise_expression(kind, what, before, key, f'{after}. Nothing was changed')} AS BOOLEAN)"
 
 
@@ -233,7 +252,7 @@ def _raise_expression(kind: str, what: str, before: str, key: str, after: str) -
 
 
 def _comparable(field: s.StructField) -> str:
-    """Return an SQL expression of a column that Spark can compare: maps and variants as JSON."""
+    """Return an SQL expression of a column whose values Spark can compare: maps and variants become JSON."""
     text = field.dataType.simpleString()
     name = backquote(field.name)
     if "map<" in text or "variant" in text:
@@ -242,13 +261,13 @@ def _comparable(field: s.StructField) -> str:
 
 
 def _parenthesize(text: str) -> str:
-    """Put SQL text of the user in parentheses; the line break ends a comment in it."""
+    """Put SQL text of the user in parentheses; a line break before the last one ends a comment in the text."""
     return f"({text}\n)"
 
 
 @contextmanager
 def translate_row_errors() -> Iterator[None]:
-    """Context manager: raise lakescan's errors for queries that failed with a message of this module."""
+    """Context manager: re-raise errors of queries that failed with a message of this module as errors of lakescan."""
     try:
         yield
     except Exception as error:

@@ -47,7 +47,9 @@ _MARKS = (SEQUENCE, DELETES)
 
 @dataclass(frozen=True)
 class UpsertSink(BatchSink):
-    """Merges batches into a table: `df.writeStream.foreachBatch(sink)`. Made by `lakescan.spark.upsert_sink`.
+    """Merges batches into a table: `df.writeStream.foreachBatch(sink)`.
+
+    Made by `lakescan.spark.upsert_sink`, whose arguments are its fields.
 
     Example:
         >>> sink = lakescan.spark.upsert_sink("local.shop.customers", sequence_by="changed_at")
@@ -93,9 +95,9 @@ class UpsertSink(BatchSink):
             rows.unpersist()
 
     def _is_by_equality(self, target: Target, sequence: SequenceBy | None) -> bool:
-        """Return whether rows are upserted by equality deletes, without reading the table.
+        """Return whether rows are upserted by equality deletes, without reading the table: by option, or by default.
 
-        Raises `InvalidOption` if the mode is `equality` and sequences are to be compared with the table's.
+        Raises `InvalidOption` if the mode is `equality` and sequences would be compared with the table's.
         """
         mode = self._target.options.upsert_mode
         is_compared = sequence is not None and sequence.column is not None
@@ -110,7 +112,11 @@ class UpsertSink(BatchSink):
         return mode == "equality"
 
     def _clauses(self, kept: str | None, given: tuple[Assignment, ...] | None) -> Iterator[Clause]:
-        """Yield the MERGE clauses; `kept` is the table's column with the sequence, `given` has the assignments."""
+        """Yield the MERGE clauses that delete, update and insert rows.
+
+        `kept` is the table's column that stores the sequence; None if sequences are not compared. `given` has the
+        assignments; None for all columns of the table.
+        """
         is_newer = None
         if kept is not None:
             is_newer = f"(t.{backquote(kept)} IS NULL OR s.{SEQUENCE} > t.{backquote(kept)})"
@@ -125,7 +131,10 @@ class UpsertSink(BatchSink):
 def fit_columns(
     target: Target, frame: DataFrame, texts: Sequence[str | None], left_out: Sequence[str], *, adds: bool
 ) -> tuple[Target, list[str]]:
-    """Return the table, with the columns that `adds` lets it add, and the columns of a source that are written."""
+    """Return the table, with new columns if `adds`, and the columns of a source that are written.
+
+    See `columns_to_write`.
+    """
     columns = columns_to_write(frame, target.writes.schema.names, texts, adds_others=adds, left_out=left_out)
     if adds:
         from lakescan.spark.types import schema_of_rows
@@ -137,7 +146,7 @@ def fit_columns(
 def upsert_rows(target: Target, frame: DataFrame, keys: Sequence[str], deletes: str, *others: str) -> ChangeResult:
     """Upsert rows, at most one per key, by equality deletes. Rows where the column `deletes` is true delete their keys.
 
-    The columns `others` are not written.
+    The columns `others` are not written. On failure, written files are removed.
     """
     check_all_columns(target, frame.columns)
     use_this_python(frame.sparkSession)

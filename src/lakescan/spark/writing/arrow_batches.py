@@ -46,8 +46,9 @@ PIECE = "__lakescan_piece"
 class BatchLimits:
     """The limits of a session's batches.
 
-    `is_lowered` is true if a single action may have fewer records per batch. `fields` is the largest number of fields
-    of a plan that Spark compiles.
+    - `bytes`, `records`: the maximum bytes and records of a batch.
+    - `is_lowered`: whether a single action may have fewer records per batch.
+    - `fields`: the largest number of fields of a plan that Spark compiles.
     """
 
     bytes: int = _DEFAULT_BYTES
@@ -58,7 +59,7 @@ class BatchLimits:
 
 @dataclass(frozen=True)
 class BatchBound:
-    """The maximum number of records of a batch.
+    """The maximum number of records of a batch, including fillers: empty rows after a wide row, which Python drops.
 
     `pieces` is SQL for an array with 0 for a row and further numbers for its fillers; None if rows need no fillers.
     """
@@ -68,7 +69,7 @@ class BatchBound:
 
 
 def batch_bound(width: RowWidth | None, limits: BatchLimits) -> BatchBound | None:
-    """Compute a number of records that keeps batches within the limit of bytes, as batches are that Spark measures.
+    """Compute a number of records that keeps batches within the bytes of batches that Spark measures.
 
     Args:
         width: The bytes of a row; None if unknown.
@@ -101,8 +102,8 @@ class ArrowTransfer:
     """Passes a frame's rows to Python in one action, in batches that are bounded by records if possible.
 
     Otherwise Spark measures their bytes, also if the frame has Python functions of other libraries, whose batches
-    nothing else would bound.
-    Set `sets_properties_last` for a job whose local properties are set after those of its session.
+    nothing else would bound. Set `sets_properties_last` for a job whose local properties override its session's
+    settings.
     """
 
     def __init__(self, frame: DataFrame, *, sets_properties_last: bool = False) -> None:
@@ -116,11 +117,13 @@ class ArrowTransfer:
 
     @property
     def properties(self) -> Mapping[str, int] | None:
-        """The local properties that lift Spark's limit; None if Spark measures the rows."""
+        """The local properties (names and values) that lift Spark's limit of bytes; None if Spark measures the rows."""
         return None if self._limits is None else {BYTES: _UNLIMITED, RECORDS: self._records}
 
     def map_in_arrow(self, frame: DataFrame, work: Callable[[Batches], Batches], schema: str) -> DataFrame:
         """Apply `work` as `frame.mapInArrow` does, also for column names with dots (struct members for PySpark).
+
+        Start the action by `run`, so that its batches are bounded.
 
         Args:
             frame: The rows, or a frame derived from them.
@@ -137,7 +140,10 @@ class ArrowTransfer:
         return plain.toDF(*(f"c{n}" for n in range(len(plain.columns)))).mapInArrow(lakescan_rows, schema)
 
     def add_fillers(self, frame: DataFrame) -> DataFrame | None:
-        """Add fillers after the rows, and a last column that is 0 for rows; return None if rows need no fillers."""
+        """Return the frame with fillers after wide rows, and a last column that is 0 for rows.
+
+        None if rows need no fillers, or if Spark has to measure them.
+        """
         from pyspark.sql import functions as F
 
         width = _width(frame)
@@ -165,8 +171,8 @@ class ArrowTransfer:
 def _limits(spark: SparkSession) -> BatchLimits | None:
     """Return a session's limits; None if it sets the bytes itself, or if a single action's batches cannot be bounded.
 
-    Local properties do not override settings of the session. Without pinned threads, other threads would also have
-    them.
+    That is so on Connect, and without pinned threads, as other threads would also have the local properties. These do
+    not override settings of the session.
     """
     if is_connect(spark) or os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":
         return None
@@ -189,7 +195,7 @@ def _may_run_functions(frame: DataFrame) -> bool:
 
 @contextmanager
 def _local_properties(spark: SparkSession, properties: Mapping[str, int]) -> Iterator[None]:
-    """Context manager: set local properties for this thread's jobs; settings of the session override them."""
+    """Context manager: set local properties for the jobs of this thread; settings of the session override them."""
     context = spark.sparkContext
     before = {name: context.getLocalProperty(name) for name in properties}
     try:
@@ -212,7 +218,7 @@ def _width(frame: DataFrame) -> RowWidth | None:
 
 
 def drop_fillers(batches: Batches, fields: Sequence[tuple[str, bool]], *, has_fillers: bool) -> Batches:
-    """Yield the rows of batches without fillers.
+    """Yield the rows of batches without fillers and their last column, with the names of the columns.
 
     Args:
         batches: The batches as Spark passes them to a task.
@@ -278,7 +284,10 @@ def _has_function(frame: Any, plan: Any) -> bool:
 
 
 def _runs_functions(leaf: Any) -> bool:
-    """Return whether Python functions make the rows of a plan's leaf: an RDD (a stream's batch) or a cached frame."""
+    """Return whether Python functions that get Arrow batches make the rows of a plan's leaf.
+
+    A leaf is an RDD (as of a stream's batch) or a cached frame. True if there are too many RDDs to check.
+    """
     kind = leaf.getClass().getSimpleName()
     if kind == "InMemoryRelation":
         plan = leaf.cacheBuilder().cachedPlan().toString()
@@ -306,7 +315,10 @@ _LOG = logging.getLogger("lakescan")
 
 
 def bound_writes(spark: SparkSession) -> None:
-    """Install the rule for writes in a classic session, once. If that is not possible, Spark measures rows."""
+    """Install the rule that bounds the batches of `df.write` in a classic session, once.
+
+    If that is not possible, and on Connect, Spark measures rows.
+    """
     if is_connect(spark):
         return
     try:
@@ -318,13 +330,13 @@ def bound_writes(spark: SparkSession) -> None:
 
 
 class _WriteRuleAnswers:
-    """Answers the rule with the properties of a write's job and its rows with fillers; None leaves the write as is."""
+    """Answers the rule of `bound_writes` with the properties of a write's job, and its rows with fillers if needed."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._context: Any = spark.sparkContext
 
     def apply(self, request: Any) -> Any:
-        """Bound the batches of a write, or return None if that fails."""
+        """Return properties and plan for a write as a Java map; None leaves the write as it is."""
         try:
             return self._bound_batches(request)
         except Exception:  # a Spark that differs from the tested versions

@@ -29,16 +29,17 @@ _FIXED = {
 
 
 class _NoExpression(Exception):
-    """No cheap SQL expression computes the bytes of a value of this type."""
+    """Raised for a type whose bytes in Arrow no cheap SQL expression computes."""
 
 
 @dataclass(frozen=True)
 class RowWidth:
     """The maximum bytes of a row in an Arrow batch.
 
-    `fixed` is the number of bytes that each row takes. `variable` has SQL expressions of type BIGINT, never null, for
-    the bytes that depend on the row's values, and `columns` the positions of the columns with such bytes. `fields` is
-    the number of fields as Spark counts them before it compiles a plan.
+    - `fixed`: the bytes that each row takes.
+    - `variable`: SQL expressions of type BIGINT, never null, for the bytes that depend on the row's values.
+    - `columns`: the positions of the columns with such bytes.
+    - `fields`: the number of fields as Spark counts them before it compiles a plan.
     """
 
     fixed: int
@@ -80,7 +81,10 @@ def _fields(kind: s.DataType) -> int:
 
 
 def _width(kind: s.DataType, value: str) -> tuple[int, list[str]]:
-    """Return the fixed bytes of a value, and SQL expressions for its other bytes."""
+    """Return the fixed bytes of a value of a type, and SQL expressions for its other bytes; `value` is SQL.
+
+    Raises `_NoExpression` if no cheap expression computes them.
+    """
     if isinstance(kind, s.StringType | s.BinaryType):
         return _VALIDITY + _OFFSET, [_bytes(value)]
     if isinstance(kind, s.StructType):
@@ -94,13 +98,13 @@ def _width(kind: s.DataType, value: str) -> tuple[int, list[str]]:
 
 
 def _elements(kind: s.DataType, array: str) -> list[str]:
-    """Return SQL expressions for the bytes of all elements of an array."""
+    """Return SQL expressions for the bytes of all elements of an array, of the type `kind`; `array` is SQL."""
     width, terms = _element(kind, array)
     return [f"coalesce(CAST(array_size({array}) AS BIGINT), 0L) * {width}L", *terms]
 
 
 def _element(kind: s.DataType, array: str) -> tuple[int, list[str]]:
-    """Return the fixed bytes of one element, and SQL expressions for the other bytes of all elements."""
+    """Return the fixed bytes of one element of an array, and SQL expressions for the other bytes of all elements."""
     if isinstance(kind, s.StringType):
         return _VALIDITY + _OFFSET, [_bytes(f"array_join({array}, '')")]
     if isinstance(kind, s.StructType):

@@ -39,9 +39,9 @@ _LOG = logging.getLogger("lakescan")
 
 @dataclass
 class TaskCommitMessage(WriterCommitMessage):
-    """The files that one task wrote: of rows, and of the keys of rows that they replace (`deletes`).
+    """The files that one task wrote: `files` of rows, and `deletes` of the keys of rows that they replace.
 
-    `session` is how its session stages rows, which Spark shows to tasks alone.
+    `session` has the staging settings of the session, which Spark passes only to tasks.
     """
 
     files: list[WrittenFile]
@@ -51,7 +51,11 @@ class TaskCommitMessage(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class Sink:
-    """The table to write to, from the options of a query; pickled for workers."""
+    """The table to write to, from the options of a query; pickled for workers.
+
+    `path` is a path or name. `format` is None if the options name none. `catalogs` are the properties of known
+    catalogs, by name.
+    """
 
     path: str
     format: str | None
@@ -59,8 +63,9 @@ class Sink:
     catalogs: Mapping[str, CatalogConfiguration] = field(repr=False)
 
     def open(self, rows: pa.Schema, added: Any = None) -> Target | NewTable:
-        """Open the table, or what creates it with the rows; the commit adds columns for these if the options say so.
+        """Open the table for writing; return the `NewTable` that creates it with the rows if it does not exist.
 
+        `rows` is the Arrow schema of the rows. The commit adds their columns to the table if the options allow it.
         `added` are the columns that the files of a write have been written with.
         """
         register_catalogs(self.catalogs)
@@ -71,7 +76,10 @@ class Sink:
         return prepare_target(add_same_columns(target, added), rows, self.options)
 
     def reopen(self, rows: pa.Schema, identity: str | None, added: Any) -> Target:
-        """Open the table again; raises `CommitConflict` if it is not the one of the identity."""
+        """Open the table again; raises `CommitConflict` if it is not the one with the id `identity`.
+
+        For `added`, see `open`.
+        """
         target = self.open(rows, added)
         if isinstance(target, NewTable) or target.identity != identity:
             raise CommitConflict(f"{self.path} was dropped and recreated while rows were written for it")
@@ -79,7 +87,10 @@ class Sink:
 
 
 class _TaskWriter:
-    """The part of a writer that batches and micro-batches share. `_new` is the table that the write creates, if any."""
+    """The base class of the writers of batches and micro-batches.
+
+    `rows` is the Arrow schema of the rows. `_new` is the table that the write creates; None if it exists.
+    """
 
     def __init__(self, sink: Sink, rows: pa.Schema, is_overwrite: bool) -> None:
         self._has_fillers = rows.names[-1:] == [PIECE]
@@ -114,7 +125,7 @@ class _TaskWriter:
         self._identity, self._base, self._rules = opened.identity, opened.base_state, opened.rules
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommitMessage:
-        """Write the rows of one task."""
+        """Write the rows of one task, and return its files for the commit; on failure, they are removed."""
         if self._has_fillers:
             iterator = drop_fillers(iterator, [(each.name, each.nullable) for each in self._rows], has_fillers=True)
         if self._writes.rules.missing_identities(self._writes.schema, self._rows):
@@ -171,7 +182,7 @@ class _TaskWriter:
         )
 
     def _abort_write(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove the files of all tasks, including killed ones, if their commit had not begun.
+        """Remove the files of all tasks, including killed ones, unless their commit has begun; log a warning.
 
         Spark starts the commit when all tasks have reported their files. A commit that definitely failed removes its
         own files; files that it leaves may belong to the table.
@@ -197,7 +208,7 @@ class BatchWriter(_TaskWriter, DataSourceArrowWriter):
     """Writes the rows of one query, in one commit."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commit the files of all tasks."""
+        """Commit the files of all tasks, in one commit."""
         self._save(self._sink, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -227,7 +238,10 @@ class MicroBatchWriter(_TaskWriter, DataSourceStreamArrowWriter):
 
     @property
     def _query(self) -> str:
-        """The query's id, which is the same after a restart from the checkpoint."""
+        """The id of the query, which is the same after a restart from the checkpoint.
+
+        Raises `InvalidOption` if the options have neither `txnAppId` nor `checkpointLocation`.
+        """
         options = self._sink.options
         if options.txn_app_id is not None:
             return options.txn_app_id
@@ -240,5 +254,5 @@ class MicroBatchWriter(_TaskWriter, DataSourceStreamArrowWriter):
 
 
 def read_query_id(checkpoint: str, settings: Mapping[str, Any]) -> str:
-    """Return the id of the streaming query that a checkpoint belongs to."""
+    """Read the id of the streaming query from the checkpoint folder; `settings` are storage options."""
     return str(json.loads(Storage(settings).read(join(checkpoint, "metadata")))["id"])

@@ -289,7 +289,10 @@ class TableWriter:
 
 
 class NamedTable:
-    """The table that a name refers to: a table of a catalog (`parts`), or in a folder (``delta.`/path` ``, `path`)."""
+    """The table that a name refers to: a table of a catalog (`parts`), or in a folder (``delta.`/path` ``).
+
+    `path` and `format` are set for a folder, else None.
+    """
 
     def __init__(self, parts: tuple[str, ...], path: str | None, format: str | None) -> None:
         self.parts = parts
@@ -301,7 +304,7 @@ class NamedTable:
 
     @property
     def identifier(self) -> Identifier:
-        """The table's full name with its catalog."""
+        """The table's full name with its catalog. For tables of a catalog only."""
         return Identifier(self.parts[0], self.parts[1:-1], self.parts[-1])
 
     @property
@@ -311,12 +314,12 @@ class NamedTable:
 
     @property
     def within(self) -> str:
-        """The table's name within its catalog."""
+        """The table's name within its catalog: namespace and table."""
         return str(Identifier(self.parts[1], self.parts[2:-1], self.parts[-1]))
 
     @property
     def exists(self) -> bool:
-        """Whether the table exists."""
+        """Whether the table exists, in its catalog or folder."""
         return exists(self.path, {}) if self.path is not None else self.catalog.table_exists(self.within)
 
     @staticmethod
@@ -344,7 +347,10 @@ class NamedTable:
 
 
 def _text_of(column: str | Column) -> str:
-    """Return a partition's text, as given or as Spark prints the column; raises `InvalidOption` for other values."""
+    """Return a partition column or transform as text: as passed, or as Spark prints a column.
+
+    Raises `InvalidOption` for other values.
+    """
     if isinstance(column, str):
         return column
     found = _COLUMN.fullmatch(str(column))

@@ -32,7 +32,7 @@ _ROW, _RANK = "__lakescan_row", "__lakescan_rank"
 
 
 class SparkRows:
-    """The rows of a Spark data frame (`lakescan.tables.rows.Rows`)."""
+    """The rows of a Spark data frame to write (implements `lakescan.tables.rows.Rows`)."""
 
     can_repeat = True
 
@@ -41,7 +41,10 @@ class SparkRows:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of the batches that workers get."""
+        """The Arrow schema of the batches that workers get.
+
+        Raises `UnsupportedFeature` for types that cannot be written.
+        """
         return schema_of_rows(self._frame.schema)
 
     @property
@@ -55,7 +58,11 @@ class SparkRows:
         return SparkExecutor(self._frame.sparkSession)
 
     def write(self, writes: TableWrites, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
-        """Write the rows in Spark tasks; return the files. A failed task removes its files, a killed one does not."""
+        """Write the rows in Spark tasks; return the written files.
+
+        Raises `SchemaMismatch` for a row that does not match `where`. A failed task removes its files, a killed one
+        does not.
+        """
         use_this_python(self._frame.sparkSession)
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -71,9 +78,10 @@ class SparkRows:
         return [pickle.loads(row["file"]) for row in rows]
 
     def write_newest(self, writes: TableWrites, keys: TableWrites, write_id: str) -> UpsertFiles:
-        """Write the last row of each key in Spark tasks; a task gets all rows of its keys.
+        """Write the last row of each key in Spark tasks, and the deletes of the keys (`keys`); return the files.
 
-        The order of rows is that of the frame's partitions, and the order within these.
+        The order of rows is that of the frame's partitions, and the order within these. A task gets all rows of its
+        keys.
         """
         use_this_python(self._frame.sparkSession)
 
@@ -92,7 +100,10 @@ class SparkRows:
 
 
 def last_rows(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Return the rows of a frame that no later row with the same key replaces."""
+    """Return the last row of each key in a frame, in the order of its partitions and of rows within these.
+
+    If a key column is missing, the frame becomes one partition, and the writer raises the error.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -112,7 +123,10 @@ _SHORT = 256  # bytes; longer values are null when partitions are computed
 
 
 def cluster_rows(frame: DataFrame, writes: TableWrites) -> DataFrame:
-    """Shuffle new rows by their partition, if the table's distribution mode requires it."""
+    """Shuffle new rows by their partition, if the table's distribution mode requires it.
+
+    Else return the frame unchanged.
+    """
     if not writes.is_clustered:
         return frame
     by_name = {name.lower(): column for name, column in zip(frame.columns, _short_values(frame), strict=True)}
@@ -123,7 +137,10 @@ def cluster_rows(frame: DataFrame, writes: TableWrites) -> DataFrame:
 
 
 def cluster_changes(frame: DataFrame, query: ChangeQuery, writes: TableWrites) -> DataFrame:
-    """Shuffle a statement's new and changed rows by their partition, if the table's distribution mode requires it."""
+    """Shuffle the rows of a statement's query (`query`) if the table's distribution mode requires it.
+
+    New and changed rows are shuffled by their partition, rows that are only deleted by their file.
+    """
     if not writes.is_clustered:
         return frame
     writing = {n: each for n, each in query.actions.items() if each.action != MergeAction.DELETE}
@@ -143,9 +160,9 @@ def cluster_changes(frame: DataFrame, query: ChangeQuery, writes: TableWrites) -
 
 
 def _short_values(frame: DataFrame) -> list[Column]:
-    """Return the columns with long values replaced by null, so that batches of keys stay small.
+    """Return the frame's columns with long values replaced by null, so that batches of partition sources stay small.
 
-    All rows with long values go to the same task.
+    So all rows with long values go to the same task.
     """
     found = []
     for field in frame.schema.fields:
@@ -157,7 +174,10 @@ def _short_values(frame: DataFrame) -> list[Column]:
 
 
 def _partition_code(writes: TableWrites, sources: Mapping[str, Column]) -> Column:
-    """Return a column with a number that is equal for all rows of a partition."""
+    """Return a Spark column with a number that is equal for all rows of a partition.
+
+    `sources` are its columns by name.
+    """
     names = list(sources)
 
     def lakescan_code(*columns: pa.Array) -> pa.Array:
@@ -167,5 +187,5 @@ def _partition_code(writes: TableWrites, sources: Mapping[str, Column]) -> Colum
 
 
 def _rebalance(frame: DataFrame, code: Column) -> DataFrame:
-    """Shuffle rows by a number; Spark merges small shuffle partitions and splits large ones."""
+    """Shuffle rows by the number `code`; Spark merges small shuffle partitions and splits large ones."""
     return frame.withColumn(_CODE, code).hint("rebalance", _CODE).drop(_CODE)

@@ -28,10 +28,10 @@ from lakescan.statements.duckdb.types import cell_of
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """Builds calls of DuckDB's aggregate functions.
+    """Builds the SQL of calls of DuckDB's aggregate functions, all with the same DISTINCT, FILTER and OVER.
 
     - `distinct`: whether to aggregate distinct values.
-    - `conditions`: the conditions of `FILTER (WHERE ...)`.
+    - `conditions`: the SQL conditions of `FILTER (WHERE ...)`, which AND combines.
     - `over`: the window, as ` OVER (...)`; empty without a window.
     """
 
@@ -40,17 +40,17 @@ class AggregateCall:
     over: str = ""
 
     def __call__(self, function: str, *args: str) -> str:
-        """Return the SQL of a call of a DuckDB function."""
+        """Return the SQL of a call of the DuckDB function `function` with the SQL arguments `args`."""
         where = f" FILTER (WHERE {' AND '.join(f'({each})' for each in self.conditions)})" if self.conditions else ""
         return f"{function}({'DISTINCT ' * self.distinct}{', '.join(args)}){where}{self.over}"
 
     def where(self, condition: str) -> AggregateCall:
-        """Return a call with one more FILTER condition."""
+        """Return a copy with one more FILTER condition, which is SQL."""
         return replace(self, conditions=(*self.conditions, condition))
 
 
 def normalize_zero(each: TypedSql) -> str:
-    """Return the SQL of a value with -0.0 changed to 0.0, for grouping and comparing."""
+    """Return the SQL of a value for grouping and comparing: -0.0 becomes 0.0 in floats, other types are unchanged."""
     return f"CASE WHEN {each.sql} = 0 THEN 0 ELSE {each.sql} END" if each.type in t.FLOATING else each.sql
 
 
@@ -129,7 +129,11 @@ def _extreme(function: str) -> Callable[..., TypedSql]:
 
 
 def _extreme_by(function: str) -> Callable[..., TypedSql]:
-    """Translate `max_by` or `min_by`: the value, perhaps null, in the row with the extreme."""
+    """Return the translator of `max_by` or `min_by`: the value, even a null, in the row with the greatest or least key.
+
+    With a third argument n, the call returns the list of the values of the n first rows. Raises `UnsupportedFeature`
+    for keys of nested types.
+    """
 
     def apply(call: AggregateCall, value: TypedSql, order: TypedSql, count: TypedSql | None = None) -> TypedSql:
         if count is not None:
@@ -175,12 +179,18 @@ _NAN = "CAST('NaN' AS DOUBLE)"
 
 
 def _any_not_finite(call: AggregateCall, *values: str) -> str:
-    """Return the SQL of whether a row without nulls has an infinity or NaN."""
+    """Return the SQL of whether any row has an infinity or NaN in the doubles `values`.
+
+    Rows with a null are ignored.
+    """
     return call("bool_or", f"isnan({' + '.join(f'{each} * 0' for each in values)})")
 
 
 def _squares(call: AggregateCall, y: str, x: str) -> tuple[str, str, str]:
-    """Return the SQL of `regr_sxx`, `regr_syy` and `regr_sxy` of two doubles."""
+    """Return the SQL of `regr_sxx`, `regr_syy` and `regr_sxy` of two doubles.
+
+    As in Spark, infinity and NaN give NaN.
+    """
 
     def sum_squares(function: str, value: str, other: str) -> str:
         finite = f"CASE WHEN ({other}) IS NOT NULL THEN {value} END"
@@ -205,7 +215,11 @@ def _collect_set(call: AggregateCall, each: TypedSql) -> TypedSql:
 
 
 def _first(function: str) -> Callable[..., TypedSql]:
-    """Translate `first` and `last`, which take any row of a group as in Spark. The second argument skips nulls."""
+    """Return the translator of `first` or `last`: the value in the first or last row of a group, in DuckDB's order.
+
+    As in Spark, the order of rows is arbitrary. If the second argument is TRUE, nulls are skipped. Raises
+    `UnsupportedFeature` for a call with OVER.
+    """
 
     def apply(call: AggregateCall, each: TypedSql, ignore: TypedSql | None = None) -> TypedSql:
         kept = call.where(f"({each.sql}) IS NOT NULL") if ignore is not None and ignore.literal is True else call
@@ -217,7 +231,10 @@ def _first(function: str) -> Callable[..., TypedSql]:
 
 
 def percentile(call: AggregateCall, each: TypedSql, fraction: TypedSql) -> TypedSql:
-    """Translate `percentile` with a constant fraction. Between two values, it interpolates linearly."""
+    """Translate `percentile` with linear interpolation between values.
+
+    Raises `UnsupportedFeature` if the fraction is not a constant between 0 and 1, and for DISTINCT or OVER.
+    """
     if not isinstance(fraction.type, t.Decimal | t.Atomic) or fraction.literal is None or call.distinct or call.over:
         raise unsupported_error("the function percentile() with anything other than one constant fraction")
     at = float(fraction.literal)
@@ -233,7 +250,7 @@ def percentile(call: AggregateCall, each: TypedSql, fraction: TypedSql) -> Typed
 
 
 def _values(call: AggregateCall, each: TypedSql) -> TypedSql:
-    """Return the non-null values of a group as a list."""
+    """Return the non-null values of a group as a list; an empty list for a group without values."""
     listed = call.where(f"({each.sql}) IS NOT NULL")("list", each.sql)
     return TypedSql(f"coalesce({listed}, {_empty_list(each.type)})", list_of(each.type))
 
@@ -243,7 +260,7 @@ def _empty_list(kind: t.Type) -> str:
 
 
 def _fraction(each: TypedSql, name: str) -> TypedSql:
-    """Convert the argument with a fraction, or with a list of fractions."""
+    """Convert the fraction argument of the percentile function `name`, or a list of fractions, to DOUBLE."""
     if isinstance(each.type, t.ListOf):
         return cast(each, list_of(t.DOUBLE))
     return implicit_cast(replace(each, literal=None), t.DOUBLE, f"the function {name}()")
@@ -278,14 +295,17 @@ def _percentile_approx(
 
 
 def percentile_disc(call: AggregateCall, each: TypedSql, fraction: TypedSql) -> TypedSql:
-    """Translate `percentile_disc(fraction) WITHIN GROUP (ORDER BY each)`."""
+    """Translate `percentile_disc(fraction) WITHIN GROUP (ORDER BY each)`: a value of the group, not interpolated.
+
+    Numbers are compared and returned as DOUBLE.
+    """
     value = each if isinstance(each.type, Interval) else TypedSql(_as_double(each, "percentile_disc"), t.DOUBLE)
     given = [_values(call, value), _fraction(fraction, "percentile_disc")]
     return call_python("aggregates.percentile_disc", given, value.type)
 
 
 def _approx_count_distinct(call: AggregateCall, each: TypedSql, error: TypedSql | None = None) -> TypedSql:
-    """Translate `approx_count_distinct` by the exact number, which Spark estimates."""
+    """Translate `approx_count_distinct` to an exact count. Spark estimates it with the relative error `error`."""
     return TypedSql(replace(call, distinct=True)("count", normalize_zero(each)), t.LONG)
 
 
@@ -305,7 +325,10 @@ def _moment(name: str) -> Callable[..., TypedSql]:
 
 
 def listagg(call: AggregateCall, each: TypedSql, separator: TypedSql | None = None, order: str = "") -> TypedSql:
-    """Translate `listagg` and `string_agg`: join a group's strings. `order` is the ORDER BY of WITHIN GROUP."""
+    """Translate `listagg` and `string_agg`: join the non-null strings of a group; null if it has no strings.
+
+    `order` is the SQL of ` ORDER BY ...` in WITHIN GROUP. Raises `UnsupportedFeature` for BINARY values.
+    """
     kind = t.BINARY if each.type == t.BINARY else t.STRING
     value = implicit_cast(each, kind, "the function listagg()")
     glue = literal("", kind) if separator is None else implicit_cast(separator, kind, "the function listagg()")
@@ -427,7 +450,11 @@ AGGREGATES: Mapping[str, tuple[Callable[..., TypedSql], int, int]] = {
 
 
 def aggregate(name: str, args: Sequence[TypedSql], call: AggregateCall) -> TypedSql:
-    """Translate a call of an aggregate function; raises `UnsupportedFeature` for unsupported arguments."""
+    """Translate a call of the aggregate function `name`, a key of `AGGREGATES`.
+
+    `call` has the DISTINCT, FILTER and OVER of the call. Raises `UnsupportedFeature` for an unsupported number or type
+    of arguments.
+    """
     apply, least, most = AGGREGATES[name]
     if not least <= len(args) <= most:
         raise unsupported_error(f"the function {name}() with {len(args)} arguments")
@@ -438,15 +465,16 @@ NAME = "g"
 
 
 class MissingAggregation(InvalidStatement):
-    """A column of an aggregation is used outside of its keys and aggregate functions."""
+    """A query with aggregates names a column that is neither a key of GROUP BY nor inside an aggregate function."""
 
 
 @dataclass
 class Groups:
-    """The keys and aggregates of an aggregation.
+    """The keys and aggregates of an aggregation, which becomes a subquery `g` with columns k0, k1, ... and a0, a1, ...
 
-    - `keys`: the expressions of the keys over the rows.
-    - `sets`: the ROLLUP, CUBE and GROUPING SETS of GROUP BY, over the keys' names; empty without them.
+    - `keys`: the expressions of the keys over the rows before the aggregation.
+    - `sets`: the SQL of ROLLUP, CUBE and GROUPING SETS, with the keys as k0, k1, ...; empty without them.
+    - `is_grouped`: whether the query has a GROUP BY.
     """
 
     keys: list[TypedSql] = field(default_factory=list)
@@ -455,7 +483,7 @@ class Groups:
     _aggregates: dict[str, TypedSql] = field(default_factory=dict)
 
     def add_key(self, value: TypedSql) -> str:
-        """Add a key unless it exists, and return its name."""
+        """Add a key unless there is one with the same SQL, and return its column name, such as `k0`."""
         for n, each in enumerate(self.keys):
             if each.sql == value.sql:
                 return f"k{n}"
@@ -463,7 +491,11 @@ class Groups:
         return f"k{len(self.keys) - 1}"
 
     def key(self, node: Any, rows: Callable[[Any], TypedSql]) -> TypedSql | None:
-        """Return the key that equals an expression over the rows; None if no key does."""
+        """Return the column, such as `g.k0`, of the key that equals the sqlglot expression `node`.
+
+        `rows` translates expressions over the rows before the aggregation. Returns None if no key is equal, if `rows`
+        raises an error, and for plain columns, literals and windows.
+        """
         if not self.keys or type(node).__name__ in ("Literal", "Star", "Null", "Boolean", "Column", "Window"):
             return None
         try:
@@ -479,14 +511,17 @@ class Groups:
         return None
 
     def column_key(self, value: TypedSql, name: str) -> TypedSql:
-        """Return the key that equals a column; raises `MissingAggregation` if the column is not a key."""
+        """Return the column, such as `g.k0`, of the key whose SQL equals that of `value`.
+
+        Raises `MissingAggregation` if no key is equal. `name` is the name of the column in the message.
+        """
         found = self._key_of(value)
         if found is None:
             raise MissingAggregation(f"the column {name!r} is neither in GROUP BY nor in an aggregate function")
         return found
 
     def aggregate(self, value: TypedSql) -> TypedSql:
-        """Add an aggregate over the rows of a group, and return the column of its result."""
+        """Add an aggregate unless one with the same SQL exists, and return its result column, such as `g.a0`."""
         names = list(self._aggregates)
         if value.sql not in self._aggregates:
             self._aggregates[value.sql] = value
@@ -494,7 +529,11 @@ class Groups:
         return replace(value, sql=f"{NAME}.a{names.index(value.sql)}", literal=None)
 
     def grouping(self, name: str, columns: Sequence[TypedSql]) -> TypedSql:
-        """Translate `grouping(key)` or `grouping_id(...)`: the keys that a row's grouping set leaves out."""
+        """Translate `grouping(key)` or `grouping_id(...)`: an integer with a 1 bit for each key the set leaves out.
+
+        Without `columns`, all keys are used. Raises `InvalidStatement` without GROUPING SETS, ROLLUP or CUBE, and for a
+        column that is not a key.
+        """
         if not self.sets:
             raise InvalidStatement(f"{name}() needs GROUP BY with GROUPING SETS, ROLLUP or CUBE")
         keys = []
@@ -508,7 +547,7 @@ class Groups:
         return self.aggregate(TypedSql(f"CAST(GROUPING({', '.join(keys)}) AS {sql})", kind))
 
     def sql(self, rest: str) -> str:
-        """Return the SQL of the aggregation. `rest` is its FROM and WHERE."""
+        """Return the SELECT of the aggregation. `rest` is the SQL of its FROM and WHERE."""
         keys = [f"{normalize_zero(each)} AS k{n}" for n, each in enumerate(self.keys)]
         aggregates = [f"{sql} AS a{n}" for n, sql in enumerate(self._aggregates)]
         by = self.sets or ", ".join(f"k{n}" for n in range(len(self.keys)))

@@ -93,14 +93,14 @@ _ARRAY_SORT = (
 
 @dataclass(frozen=True)
 class Naming:
-    """Names the columns of one SELECT.
+    """Names the result columns of one SELECT as Spark does.
 
-    - `text`: the statement, needed to distinguish a number with a suffix from a cast.
-    - `own_path`: removes the table's name from the path of a column and its members.
+    - `text`: the statement, needed to distinguish a number with a suffix (`1L`) from a cast.
+    - `own_path`: removes the table's name from the parts of a column's name (table, column, struct members).
     - `type_of`: returns the type of an expression, or None if it is unknown.
     - `outer_names`: returns the columns of this SELECT that a subquery reads.
-    - `parameter`: returns the text of a parameter's value, or None.
-    - `windows`: the named windows.
+    - `parameter`: returns the text of the value of a named parameter, or None if it is not a literal.
+    - `windows`: the nodes of the WINDOW clause, by name in lower case.
     """
 
     text: str
@@ -111,7 +111,11 @@ class Naming:
     windows: dict[str, Any]
 
     def name_of(self, node: Any) -> str:
-        """Return the name of a result column: its alias, or the text of its expression."""
+        """Return the name of a result column.
+
+        This is its alias, or the name of the column or struct member that it selects (also in a cast), or else the text
+        of its expression.
+        """
         from sqlglot import exp
 
         node = _unwrap(node)
@@ -131,7 +135,10 @@ class Naming:
         return self.pretty_sql(node)
 
     def pretty_sql(self, node: Any) -> str:
-        """Return an expression as Spark prints it inside another one."""
+        """Return an expression as Spark prints it inside another one.
+
+        Expressions without a rule here are printed by sqlglot.
+        """
         from sqlglot import exp
 
         node = _unwrap(node)
@@ -205,7 +212,10 @@ class Naming:
         return self.own_path(tuple(part.name for part in node.parts))
 
     def _column(self, path: tuple[str, ...]) -> str:
-        """Return a column and its members. The key of a map is printed in brackets."""
+        """Return the text of a column and the struct members after it, such as `a.b`.
+
+        The key of a map is in brackets: `a[b]`.
+        """
         from sqlglot import exp
 
         text = path[0]
@@ -225,7 +235,10 @@ class Naming:
         return f"({self.pretty_sql(left)} {word} {self.pretty_sql(right)})"
 
     def _date_arithmetic(self, node: Any) -> str | None:
-        """Return a date or timestamp plus or minus days or an interval; None for other arithmetic."""
+        """Return Spark's text of a date or timestamp plus or minus days or an interval, such as `date_add(d, 1)`.
+
+        Returns None for other arithmetic.
+        """
         from sqlglot import exp
 
         left, right = _unwrap(node.this), _unwrap(node.expression)
@@ -248,7 +261,7 @@ class Naming:
         return kind == t.DATE or isinstance(kind, t.Timestamp)
 
     def _is_literal(self, node: Any) -> bool:
-        """Return whether a cast is written as a number with a suffix (`1L`) in the statement."""
+        """Return whether a cast is a number with a suffix (`1L`) in the statement, which sqlglot parses to a cast."""
         from sqlglot import exp
 
         if not isinstance(node, exp.Cast) or not isinstance(node.this, exp.Literal) or node.args.get("safe"):
@@ -493,7 +506,7 @@ def _niladic_call(node: Any) -> str | None:
 
 
 def _members(node: Any) -> list[tuple[str, Any]]:
-    """Return the members of `(a, b)`, which is a struct, with their names."""
+    """Return the names and expressions of the members of the struct `(a, b)`. Unnamed members are col1, col2, ..."""
     from sqlglot import exp
 
     return [
@@ -502,7 +515,7 @@ def _members(node: Any) -> list[tuple[str, Any]]:
 
 
 def _number(text: str) -> str:
-    """Return a number without a suffix as Spark prints its value."""
+    """Return a number literal without a suffix as Spark prints its value: `007` as `7`, `1e3` as `1000.0`."""
     if text.isdecimal():
         return str(int(text))
     if "e" in text.lower():
@@ -522,7 +535,7 @@ def _typed_number(text: str, kind: str) -> str:
 
 
 def _type(node: Any) -> str:
-    """Return a type as Spark prints it."""
+    """Return the type of a cast as Spark prints it, such as `DECIMAL(10,2)`. CHAR(n) and VARCHAR(n) are `STRING`."""
     from lakescan.expressions.scalar.translate import type_of
     from lakescan.statements.syntax.types import type_text
 
@@ -534,7 +547,10 @@ def _type(node: Any) -> str:
 
 
 def _time_literal(text: str, kind: Any) -> str:
-    """Return `DATE '...'` or `TIMESTAMP '...'` with all its digits."""
+    """Return a date or timestamp literal as Spark prints it, such as `DATE '2026-01-01'` for the text `2026-1`.
+
+    `kind` is the sqlglot node of the type. A text in another format is printed unchanged.
+    """
     word = {"DATE": "DATE", "TIMESTAMPNTZ": "TIMESTAMP_NTZ"}.get(kind.this.name, "TIMESTAMP")
     day = _DATE.match(text.strip())
     time = _TIME.fullmatch(text.strip()[day.end() :]) if day else None
@@ -548,7 +564,7 @@ def _time_literal(text: str, kind: Any) -> str:
 
 
 def _interval(node: Any) -> str:
-    """Return an interval with the unit and digits that Spark prints."""
+    """Return an interval as Spark prints it, such as `INTERVAL '02' HOUR`. Weeks become days, milliseconds seconds."""
     unit = node.args.get("unit")
     text = str(node.this.name).strip() if node.this is not None else ""
     if type(unit).__name__ == "IntervalSpan":

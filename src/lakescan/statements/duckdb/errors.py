@@ -56,9 +56,9 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 
 
 def spark_error_message(message: str) -> str | None:
-    """Translate DuckDB's message about a value that failed; None for other messages.
+    """Translate DuckDB's message about a value that cannot be computed: a cast, an overflow, or an error in a function.
 
-    A name in capitals is the name of Spark's error (ANSI mode).
+    Returns None for other messages. A name in capitals is the name of Spark's error (ANSI mode).
 
     Example:
         >>> spark_error_message("Out of Range Error: Overflow in addition of INT32 (2147483647 + 1)!")

@@ -35,14 +35,20 @@ _COMPARED = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
 
 
 def _comparison_nodes() -> tuple[type, ...]:
-    """Return the classes of nodes that only compare dates and timestamps."""
+    """Return the sqlglot classes whose nodes only select, compare, sort or group their date and timestamp operands."""
     from sqlglot import exp
 
     return (exp.Select, exp.Alias, exp.Ordered, exp.Group, exp.Predicate, exp.Distinct, exp.Window)
 
 
 class SubqueryTranslator(Protocol):
-    """Translates subqueries of an expression."""
+    """Translates subqueries of an expression, and holds the state of the statement's translation.
+
+    - `text`: the statement.
+    - `constants`: the values of functions without arguments, such as `current_date`, by name.
+    - `parameters`: the values of the statement's parameters, by name.
+    - `computes_times`: set to True if an expression does more than compare a date or timestamp column.
+    """
 
     text: str
     constants: Mapping[str, TypedSql]
@@ -50,14 +56,19 @@ class SubqueryTranslator(Protocol):
     computes_times: bool
 
     def inner(self, node: Any, scope: NameScope) -> tuple[str, list[TypedSql]]:
-        """Return the SQL of a subquery, and its columns."""
+        """Return the SQL of a subquery, and its columns qualified by `q`.
+
+        `scope` has the columns of the outer query.
+        """
 
 
 class ExpressionTranslator(Translator):
-    """Translates the expressions of one SELECT.
+    """Translates the expressions of one SELECT from sqlglot nodes to DuckDB's SQL.
 
-    With `groups`, expressions are over the groups of an aggregation, and `rows` translates the expressions over its
-    rows. `not_in_is_opposite`: whether NOT IN of a subquery is true wherever IN is not true (see `in_queries`).
+    - `scope`: the columns that expressions may name. `windows`: the nodes of the WINDOW clause, by name in lower case.
+    - `groups`: the keys and aggregates that expressions after an aggregation may use; None without an aggregation.
+    - `rows`: with `groups`, the translator of expressions over the rows before the aggregation.
+    - `not_in_is_opposite`: whether NOT IN of a subquery is true wherever IN is not true (see `in_queries`).
     """
 
     def __init__(
@@ -85,7 +96,11 @@ class ExpressionTranslator(Translator):
             raise
 
     def __call__(self, node: Any) -> TypedSql:
-        """Translate an expression; raises `UnsupportedFeature` and `InvalidStatement`."""
+        """Translate an expression. With groups, an expression that equals a key of GROUP BY becomes the key's column.
+
+        Raises `UnsupportedFeature` for an expression that cannot be translated, and `InvalidStatement` for an invalid
+        one, such as an unknown column.
+        """
         if id(node) in self._translated:
             return self._translated.pop(id(node))[1]
         if self._groups is not None and self._rows is not None and not is_aggregated(node):
@@ -165,11 +180,14 @@ class ExpressionTranslator(Translator):
         return TypedSql(f"({sql})", columns[0].type, True)
 
     def _truth_value(self, node: Any) -> TypedSql:
-        """Translate a boolean expression, simplified like in Spark, which pushes NOT down to IN."""
+        """Translate a boolean expression with an IN of a subquery, simplified as in Spark (see `in_queries`)."""
         return self._translate_condition(in_queries.simplify(self._condition(node, False)))
 
     def _condition(self, node: Any, is_negated: bool) -> in_queries.Condition:
-        """Return the AND, OR and NOT structure of a condition, or of its negation."""
+        """Return a boolean expression, or its negation if `is_negated`, as AND and OR of atomic conditions.
+
+        NOT is pushed down to the atomic conditions.
+        """
         from sqlglot import exp
 
         node = in_queries.fold_constant_case(node)
@@ -189,7 +207,10 @@ class ExpressionTranslator(Translator):
         return in_queries.AtomicCondition(node, is_negated, key, is_negated == is_opposite)
 
     def _key_of(self, node: Any) -> tuple[Hashable, bool]:
-        """Return a key that equal and opposite conditions share, and whether this is the opposite one."""
+        """Return a key that equal and opposite conditions share, and whether this condition is the opposite form.
+
+        The opposite forms are `<>` of `=` and `>=` of `<`.
+        """
         from sqlglot import exp
 
         def key(each: Any) -> str:
@@ -252,7 +273,10 @@ class ExpressionTranslator(Translator):
         return self._groups.aggregate(self._rows.translate_aggregate(node, ""))
 
     def translate_aggregate(self, node: Any, window: str) -> TypedSql:
-        """Translate an aggregate call with its FILTER and WITHIN GROUP. `window` is the SQL of its OVER."""
+        """Translate an aggregate call over rows, with its FILTER and WITHIN GROUP.
+
+        `window` is its ` OVER (...)`; empty without a window. Raises `UnsupportedFeature`.
+        """
         from sqlglot import exp
 
         filters: list[str] = []
@@ -316,7 +340,7 @@ class ExpressionTranslator(Translator):
     # Times
 
     def _shift_date(self, node: Any) -> TypedSql | None:
-        """Translate a date plus or minus a number of days; None for other operands."""
+        """Translate a DATE plus or minus an integer number of days; None for other operands."""
         from sqlglot import exp
 
         first, second = self(node.this), self(node.expression)
@@ -346,7 +370,7 @@ def _as_searched_case(case: Any) -> Any:
 
 
 def _aggregate_of(node: Any) -> Any:
-    """Return the aggregate call in a node, below its FILTER and WITHIN GROUP; None for other nodes."""
+    """Return the node of an aggregate call, looking inside FILTER and WITHIN GROUP; None for other nodes."""
     while type(node).__name__ in ("Filter", "WithinGroup"):
         node = node.this
     if type(node).__name__ != "Anonymous":
@@ -357,7 +381,10 @@ def _aggregate_of(node: Any) -> Any:
 
 
 def is_aggregated(node: Any) -> bool:
-    """Return whether an expression has aggregate functions, not counting windows and subqueries."""
+    """Return whether an expression calls an aggregate function that needs groups.
+
+    Subqueries and calls with OVER do not count, but the operands of calls with OVER do.
+    """
     return any(_aggregate_of(each) is not None for each in _own_nodes(node, windows=False))
 
 
@@ -367,9 +394,9 @@ def has_windows(node: Any) -> bool:
 
 
 def _own_nodes(node: Any, windows: bool) -> Any:
-    """Yield the nodes of an expression without its subqueries.
+    """Yield the sqlglot nodes of an expression without its subqueries.
 
-    Without `windows`, the functions of windows are skipped, because they are not aggregates of the query. Their
+    Without `windows`, the calls that have an OVER are skipped, because they are not aggregates of the query. Their
     operands are not skipped.
     """
     pending = [node]

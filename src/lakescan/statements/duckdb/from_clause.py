@@ -25,28 +25,32 @@ _KINDS = ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI")
 
 @dataclass(frozen=True)
 class FromItem:
-    """The SQL of a part of a FROM clause, and its columns."""
+    """The SQL of one relation or of several joined relations in a FROM clause, and their columns."""
 
     sql: str
     columns: list[ScopeColumn]
 
 
 class RelationTranslator(SubqueryTranslator, Protocol):
-    """Translates the tables and subqueries of a FROM clause."""
+    """Translates the tables and subqueries of a FROM clause to SQL."""
 
     def relation(self, node: Any, outer: NameScope | None) -> FromItem:
-        """Translate a table or a subquery, with its alias."""
+        """Translate a table or a subquery, with its alias.
+
+        `outer` has the columns of the outer query, which it may use.
+        """
 
     def new_name(self) -> str:
-        """Return a name that is not used elsewhere in the translation."""
+        """Return a new table alias (r1, r2, ...), which is not used elsewhere in the translation."""
 
 
 def source_of(
     select: Any, queries: RelationTranslator, outer: NameScope | None, generators: Sequence[Any]
 ) -> FromItem | None:
-    """Translate the FROM of a SELECT, with its lateral views and the generators in its select list.
+    """Translate the FROM of a SELECT with its joins, its lateral views and `generators`.
 
-    Returns None without a FROM and generators.
+    `generators` are lateral view nodes made from generators in the select list, such as `explode()`. `outer` has the
+    columns of the outer query. Returns None without FROM and generators.
     """
     from_ = argument(select, "from")
     found = None
@@ -168,12 +172,12 @@ def _lateral_query(
 
 
 def _on_condition(node: Any, left: FromItem, right: FromItem, word: str, values: ExpressionTranslator) -> str:
-    """Return the SQL of an ON condition."""
+    """Return the SQL of an ON condition. `word` is LEFT, RIGHT, FULL, SEMI or ANTI; empty for an inner join."""
     first, second = NameScope(left.columns), NameScope(right.columns)
     reduced = {"LEFT": (second,), "ANTI": (second,), "RIGHT": (first,), "FULL": ()}.get(word, (first, second))
 
     def is_filter(part: Any) -> bool:
-        """Return whether Spark filters one side by this part before the join."""
+        """Return whether Spark evaluates the conjunct `part` in a filter on one side before the join."""
         return any(_belongs_to(part, side) for side in reduced)
 
     return conjunction(node, values, is_filter)
@@ -196,7 +200,8 @@ def conjunction(node: Any, values: ExpressionTranslator, is_filter: Callable[[An
     """Return the SQL of a WHERE or ON condition, keeping its conjuncts apart so that DuckDB recognizes join conditions.
 
     A conjunct that may raise an error is evaluated only where earlier conjuncts over the same columns are true.
-    `is_filter` returns whether Spark evaluates a conjunct in a filter instead of in a join.
+    `is_filter` returns whether Spark evaluates a conjunct in a filter instead of in a join. Raises `InvalidStatement`
+    for a conjunct that is not boolean.
     """
     from lakescan.statements.select.conditions import columns_of, conjuncts
 
@@ -223,7 +228,11 @@ def conjunction(node: Any, values: ExpressionTranslator, is_filter: Callable[[An
 
 
 def _lateral_view(left: FromItem | None, view: Any, queries: RelationTranslator, outer: NameScope | None) -> FromItem:
-    """Translate LATERAL VIEW of a generator, which returns one row for each element."""
+    """Join `left` with a LATERAL VIEW of a generator such as `explode()`, which returns one row for each element.
+
+    `left` is None if the FROM is empty. Raises `UnsupportedFeature` for other functions, and `InvalidStatement` for a
+    wrong number of column names.
+    """
     from sqlglot import exp
 
     called, alias = view.this, view.args.get("alias")
@@ -255,7 +264,10 @@ def _lateral_view(left: FromItem | None, view: Any, queries: RelationTranslator,
 
 
 def _members_of_json(args: Sequence[TypedSql]) -> tuple[str, list[tuple[str, t.Type]]]:
-    """Return the query of `json_tuple(text, name, ...)`, one row with a string for each name, and its columns."""
+    """Return the query of `json_tuple(text, name, ...)`, and the names and types of its columns.
+
+    The query returns one row with a string for each name. Raises `InvalidStatement` for arguments that are not strings.
+    """
     if len(args) < 2 or any(each.type not in (t.STRING, t.UNKNOWN) for each in args):
         raise InvalidStatement("json_tuple() takes a string with JSON and the names of members")
     args = [convert(each, t.STRING) for each in args]
@@ -266,7 +278,11 @@ def _members_of_json(args: Sequence[TypedSql]) -> tuple[str, list[tuple[str, t.T
 
 
 def _generator_query(name: str, of: TypedSql) -> tuple[str, list[tuple[str, t.Type]]]:
-    """Return the query of a generator with the columns c0, c1, ..., and their names and types."""
+    """Return the SQL query of `explode`, `posexplode` or `inline`, and the Spark names and types of its columns.
+
+    The SQL names its columns c0, c1, ... `of` is the list or map of the call. Raises `UnsupportedFeature` for other
+    types.
+    """
     if not isinstance(of.type, t.ListOf | t.MapOf):
         raise unsupported_error(f"the function {name}() of {of.type}")
     check_inside(of.type)

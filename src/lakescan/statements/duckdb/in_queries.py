@@ -35,7 +35,7 @@ def has_in_query_operand(node: Any) -> bool:
 def compared_with_constant(node: Any) -> tuple[Any, bool] | None:
     """Return the operand compared with TRUE or FALSE, and the truth value of it that makes the comparison true.
 
-    Returns None for other nodes, and for operands of = and <> without parentheses.
+    Returns None for nodes other than =, <> and IN, and for operands of = and <> without parentheses.
     """
     from sqlglot import exp
 
@@ -51,7 +51,7 @@ def compared_with_constant(node: Any) -> tuple[Any, bool] | None:
 
 @dataclass(frozen=True)
 class AtomicCondition:
-    """A condition other than AND, OR and NOT, or the negation of one.
+    """The condition `node` or, if `is_negated`, its negation. It is not AND, OR or NOT.
 
     Conditions that Spark treats as equal have the same `key` and `sign`. Their negations have the same `key` and the
     other `sign`.
@@ -69,7 +69,7 @@ class AtomicCondition:
 
 @dataclass(frozen=True)
 class BinaryCondition:
-    """Two conditions joined by AND or OR."""
+    """Two conditions joined by `word`, which is AND or OR."""
 
     word: str
     left: Condition
@@ -80,7 +80,10 @@ Condition = AtomicCondition | BinaryCondition | bool  # TRUE and FALSE are thems
 
 
 def simplify(condition: Condition) -> Condition:
-    """Simplify a condition like Spark's optimizer, which treats IN and NOT IN of a subquery as opposites."""
+    """Simplify a condition like Spark's `BooleanSimplification`, which treats IN and NOT IN of a subquery as opposites.
+
+    Constants are folded, `x OR NOT x` becomes TRUE, `x AND NOT x` becomes FALSE, and common operands are extracted.
+    """
     if not isinstance(condition, BinaryCondition):
         return condition
     word = condition.word
@@ -104,7 +107,7 @@ def simplify(condition: Condition) -> Condition:
 
 
 def _parts(condition: Condition, word: str) -> list[Condition]:
-    """Return the operands of a chain of AND or OR."""
+    """Return the operands of a chain of `word` (AND or OR); the condition itself if it is not such a chain."""
     if isinstance(condition, BinaryCondition) and condition.word == word:
         return [*_parts(condition.left, word), *_parts(condition.right, word)]
     return [condition]
@@ -126,14 +129,17 @@ def _key(condition: Condition) -> Hashable:
 
 
 def key_of_sql(sql: str) -> str:
-    """Return SQL with the names that it defines (`AS r7`) renumbered in order, so that queries can be compared."""
+    """Return DuckDB's SQL with its table aliases (`AS r7`) renumbered in order, so that queries can be compared."""
     names = dict.fromkeys(re.findall(r"\bAS (r\d+)\b", sql))
     numbered = {name: f"q{n}" for n, name in enumerate(names)}
     return re.sub(r"\br\d+\b", lambda found: numbered.get(found[0], found[0]), sql)
 
 
 def fold_constant_case(node: Any) -> Any:
-    """Return the value of a CASE with constant conditions, without parentheses; other nodes unchanged."""
+    """Return the value that a CASE or IF with constant conditions selects; NULL if no branch applies.
+
+    Other nodes are returned without the parentheses around them.
+    """
     from sqlglot import exp
 
     node = node.unnest()
@@ -167,7 +173,10 @@ def has_in_query(node: Any) -> bool:
 
 
 def is_condition(node: Any) -> bool:
-    """Return whether a boolean only decides whether a row is kept, so that null acts like false."""
+    """Return whether a boolean is an operand of WHERE, HAVING, QUALIFY or ON, where null acts like false.
+
+    It may be below AND, OR, NOT and comparisons with TRUE or FALSE there.
+    """
     from sqlglot import exp
 
     while isinstance(node.parent, exp.Paren | exp.And | exp.Or | exp.Not) or (
@@ -178,9 +187,9 @@ def is_condition(node: Any) -> bool:
 
 
 def subjects_of(node: Any, columns: int) -> list[Any]:
-    """Return the values that IN compares with the columns of a subquery.
+    """Return the expressions before IN, one for each column of the subquery: `x`, or the members of `(a, b)`.
 
-    Raises `InvalidStatement` if their number differs from `columns`.
+    `columns` is the number of columns of the subquery. Raises `InvalidStatement` if the numbers differ.
     """
     from sqlglot import exp
 
@@ -195,7 +204,7 @@ def subjects_of(node: Any, columns: int) -> list[Any]:
 
 
 def is_null_constant(node: Any) -> bool:
-    """Return whether an expression is NULL, perhaps in a cast."""
+    """Return whether an expression is NULL, perhaps in casts or parentheses."""
     from sqlglot import exp
 
     node = node.unnest()
@@ -214,11 +223,11 @@ def translate_in_query(
     """Translate IN or NOT IN of a subquery.
 
     Args:
-        left: The values to compare.
-        right: The columns of the subquery, qualified by q.
-        sql: The subquery.
+        left: The values before IN.
+        right: The columns of the subquery, qualified by q, with the same types as `left`.
+        sql: The SQL of the subquery.
         is_negated: Whether to translate NOT IN.
-        is_opposite: Whether NOT IN is true wherever IN is not true.
+        is_opposite: Whether NOT IN is true wherever IN is not true, not only where IN is false.
         may_be_null: Whether the result may be null instead of false.
     """
     if len(left) > 1:
@@ -233,7 +242,7 @@ def translate_in_query(
 def _translate_tuple_in(
     left: Sequence[TypedSql], right: Sequence[TypedSql], sql: str, is_negated: bool, is_opposite: bool
 ) -> TypedSql:
-    """Translate IN of several columns. DuckDB's own row comparison treats nulls as equal values."""
+    """Translate IN or NOT IN of several columns to EXISTS. DuckDB's own row comparison treats nulls as equal values."""
     listed = ", ".join(f"{each.sql} AS c{n}" for n, each in enumerate(right))
     matches = []
     for n, each in enumerate(left):

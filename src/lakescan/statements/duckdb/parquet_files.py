@@ -46,11 +46,11 @@ _TEXTS = ("STRING", "ENUM", "DECIMAL")  # logical types of byte arrays that Duck
 
 @dataclass(frozen=True)
 class DuckDBFiles:
-    """The files of a plan that DuckDB reads itself.
+    """The data files of a plan that DuckDB reads itself.
 
     - `paths`: their paths in the local file system.
-    - `query`: a query for their rows, with the columns of the scan.
-    - `others`: a mask of the plan's other files.
+    - `query`: an SQL query for their rows, with the columns of the scan.
+    - `others`: an Arrow boolean array over the plan's files; true for the files that DuckDB does not read.
     """
 
     paths: tuple[str, ...]
@@ -61,10 +61,13 @@ class DuckDBFiles:
 def native_files(
     spec: ScanSpec, plan: ScanPlan | None = None, *, times: bool = False
 ) -> tuple[ScanPlan, DuckDBFiles] | None:
-    """Return the plan of a scan, and the files of it that DuckDB reads correctly; None without such files.
+    """Return the plan of a scan, and the Parquet files of it that DuckDB reads correctly.
 
-    `plan` is the scan's plan, if it was made already. The scan's filter is not applied, so the query must apply it.
-    `times`: whether the query computes with dates or timestamps, which must then be in the range of `check_years`.
+    `plan` is the scan's plan, if it was made already, with the statistics of `statistics_columns`. The scan's filter is
+    not applied, so the query must apply it. `times`: whether the query computes with dates or timestamps, which must
+    then be in the range of `check_years`.
+
+    Returns None if DuckDB can read no file, if there are too many files, and if a float column may have NaN.
     """
     if not _is_simple(spec):
         return None
@@ -90,12 +93,16 @@ def native_files(
 
 
 def statistics_columns(spec: ScanSpec) -> tuple[str, ...]:
-    """Return the columns whose statistics `native_files` needs in a plan."""
+    """Return the names of the float, date and timestamp columns, whose statistics `native_files` needs in a plan."""
     return tuple(field.name for field in spec.output.fields if field.type in t.FLOATING or _is_time(field.type))
 
 
 def _is_simple(spec: ScanSpec) -> bool:
-    """Return whether all columns are plain table columns, in files that DuckDB may access."""
+    """Return whether a scan has only plain columns, simple types, and options and storage that DuckDB supports.
+
+    False, for example, for struct members, metadata columns, encryption, storage credentials and the option
+    `lane="arrow"`.
+    """
     options, storage = spec.options, spec.storage
     if options.lane == "arrow" or options.verify or spec.reads_deleted_rows or not spec.selection.is_plain:
         return False
@@ -116,9 +123,9 @@ def _is_time(kind: t.Type) -> bool:
 
 
 def _is_ordinary(plan: ScanPlan, field: t.Field) -> bool:
-    """Return whether metadata proves that a column has no NaN, and no date or timestamp that DuckDB cannot represent.
+    """Return whether statistics prove that a float column has no NaN, or a time column only years that DuckDB supports.
 
-    DuckDB would skip NaN, because the bounds of files do not include it.
+    DuckDB would skip NaN, because the bounds of files do not include it. Missing statistics return False.
     """
     stats = plan.table.stats.get(field.id, ColumnStats())
     if field.type in t.FLOATING:
@@ -134,7 +141,7 @@ def _is_ordinary(plan: ScanPlan, field: t.Field) -> bool:
 
 
 def _columns_of_files(spec: ScanSpec, plan: ScanPlan) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-    """Yield the files that DuckDB reads correctly: index in the plan, path, and columns as SQL."""
+    """Yield the files that DuckDB reads correctly: index in the plan, local path, and the SQL of each column."""
     files, context = plan.files, spec.read_context()
     plain = pc.and_(pc.equal(files["file_format"], "parquet"), pa.array(plan.table.references.counts == 0))
     plain = pc.and_(plain, pc.is_null(files["key_metadata"]))
@@ -152,14 +159,17 @@ def _columns_of_files(spec: ScanSpec, plan: ScanPlan) -> Iterator[tuple[int, str
 
 
 def _local(location: str) -> str | None:
-    """Return the path in the local file system; None if DuckDB would interpret it differently."""
+    """Return the path in the local file system; None for other storage and paths that DuckDB would read as globs."""
     scheme, authority, path = split_location(location)
     is_local = scheme == "file" and not authority and path.startswith("/")
     return path if is_local and not _GLOB.search(path) else None
 
 
 def _columns(path: str, context: ReadContext, constants: Mapping[int, pa.Scalar]) -> tuple[str, ...] | None:
-    """Return the scan's columns in one file, as SQL; None if DuckDB might read one of them differently."""
+    """Return the SQL of the scan's columns in one Parquet file; None if DuckDB might read one of them differently.
+
+    `constants` holds the values that the table's metadata records for all rows of the file, by field id.
+    """
     with open_data_file(context.storage, path, "parquet") as data:
         assert isinstance(data, ParquetData)
         footer = data.file.metadata
@@ -182,7 +192,7 @@ def _columns(path: str, context: ReadContext, constants: Mapping[int, pa.Scalar]
 
 
 def _is_known(footer: pq.FileMetaData, leaf: int) -> bool:
-    """Return whether DuckDB decodes a column of a file to the same type as Arrow."""
+    """Return whether DuckDB decodes the Parquet column with index `leaf` to the same type as Arrow."""
     column = footer.schema.column(leaf)
     if column.physical_type == "BYTE_ARRAY":
         return column.logical_type.type in _TEXTS  # JSON is another type in DuckDB, which validates all values
@@ -193,16 +203,19 @@ def _is_known(footer: pq.FileMetaData, leaf: int) -> bool:
 
 
 def _column(source: FieldSource, name: str, schema: pa.Schema) -> str | None:
-    """Return a column of a file as SQL; None if it does not have the table's type.
+    """Return the SQL of the file's column `name`; None for a nested column or one without the table's type.
 
-    DuckDB reads all files of a group with the types of the first.
+    The types must agree because DuckDB reads all files of a group with the types of the first.
     """
     is_same = schema.field(name).type == source.target.type.arrow()
     return quote_name(name) if is_same and not source.children else None
 
 
 def _value(source: FieldSource) -> str | None:
-    """Return the SQL of a column that the file lacks; None if it cannot be a literal."""
+    """Return the SQL literal of a column that the file lacks: its recorded constant or its default, or else NULL.
+
+    Returns None for values without an exact literal: timestamps, floats, and strings with NUL characters.
+    """
     kind, value = source.target.type, source.constant
     if value is None:
         value = pa.scalar(source.target.default, kind.arrow())
@@ -215,5 +228,5 @@ def _value(source: FieldSource) -> str | None:
 
 
 def paths_of(found: Sequence[DuckDBFiles]) -> str:
-    """Return the paths of files as an SQL list."""
+    """Return the paths of all files as the text of an SQL list of strings."""
     return f"[{', '.join(quote_text(path) for each in found for path in each.paths)}]"

@@ -21,7 +21,7 @@ class ScopeColumn:
     - `value`: its SQL and type.
     - `qualifiers`: the qualifiers, in lower case, that may precede its name.
     - `is_hidden`: whether `*` leaves it out, because it is a metadata column or one side of a USING column.
-    - `only_qualified`: whether its unqualified name means another column.
+    - `only_qualified`: whether it needs a qualifier, because its unqualified name means the merged column of USING.
     - `is_metadata`: whether it is a metadata column of a table, which `table.*` leaves out too.
     """
 
@@ -41,10 +41,11 @@ class ScopeColumn:
 class NameScope:
     """The columns that an expression may name.
 
-    - `outer`: the scope of the outer query.
-    - `aliases`: the values of earlier names in the select list, which later expressions may use.
+    - `outer`: the scope of the outer query; None for the outermost query.
+    - `aliases`: the values of earlier names in the select list, which later expressions may use, by name in lower case.
+    - `as_grouped`: in a query with groups, returns the value of a column after the aggregation. Its second argument is
+      the column's name for messages.
     - `read_within`: the columns of this scope that subqueries of the expression read, in order.
-    - `as_grouped`: in a query with groups, returns the value of a column after the aggregation.
     """
 
     columns: Sequence[ScopeColumn]
@@ -54,7 +55,10 @@ class NameScope:
     read_within: list[str] = field(default_factory=list)
 
     def resolve(self, path: Names) -> TypedSql:
-        """Return the value of a name, also from outer scopes; raises `InvalidStatement` if unknown or ambiguous."""
+        """Return the value of a column or struct member, also from outer scopes, by the parts of its name.
+
+        Raises `InvalidStatement` if the name is unknown or ambiguous.
+        """
         for scope in self._chain():
             found = scope.resolve_locally(path)
             if found is not None:
@@ -72,7 +76,11 @@ class NameScope:
             scope = scope.outer
 
     def resolve_locally(self, path: Names) -> TypedSql | None:
-        """Return the value of a name in this scope only; None if it has no such name."""
+        """Return the value of a name in this scope only; None if it is unknown here.
+
+        Raises `InvalidStatement` for an ambiguous name, an unknown struct member, and a column that is not a key of the
+        groups.
+        """
         found = self.column(path)
         if found is None:
             if self.aliases is not None and (known := self.aliases.get(path[0].lower())) is not None:
@@ -89,14 +97,17 @@ class NameScope:
         return _members(self.as_grouped(column.value, ".".join(path)), rest)
 
     def has_one(self, path: Names) -> bool:
-        """Return whether a name means exactly one column."""
+        """Return whether a name means exactly one column of this scope; False if it is unknown or ambiguous."""
         try:
             return self.column(path) is not None
         except InvalidStatement:
             return False
 
     def column(self, path: Names) -> tuple[ScopeColumn, Names] | None:
-        """Return the column that a name begins with, and the names of the members that follow; None for none."""
+        """Return the column that a name begins with, and the names of the struct members that follow.
+
+        Returns None if this scope has no such column. Raises `InvalidStatement` for an ambiguous name.
+        """
         lowered = tuple(name.lower() for name in path)
         for size in range(len(path) - 1, 0, -1):
             found = [each for each in self._name_index.get(lowered[size], ()) if lowered[:size] in each.qualifiers]
@@ -107,14 +118,17 @@ class NameScope:
 
     @cached_property
     def _name_index(self) -> dict[str, list[ScopeColumn]]:
-        """The columns by name in lower case. A dictionary, because tables may have thousands."""
+        """The columns by name in lower case, so that looking up a name is fast in tables with thousands of columns."""
         found: dict[str, list[ScopeColumn]] = {}
         for each in self.columns:
             found.setdefault(each.name.lower(), []).append(each)
         return found
 
     def star_members(self, qualifier: Names) -> list[str] | None:
-        """Return the members that `column.*` stands for; None if it is a table's name or not a struct."""
+        """Return the names of the members that `column.*` selects.
+
+        Returns None if the qualifier is a table's name, unknown, or not a struct.
+        """
         lowered = tuple(name.lower() for name in qualifier)
         if not qualifier or any(lowered in each.qualifiers for each in self.columns):
             return None

@@ -23,7 +23,7 @@ _KNOWN |= {"order", "sort", "limit", "offset", "distinct", "windows", "hint"}
 
 @dataclass(frozen=True)
 class OutputColumn:
-    """A column of a result."""
+    """A column of a query's result: its name, and its SQL with its type."""
 
     name: str
     value: TypedSql
@@ -32,12 +32,18 @@ class OutputColumn:
 def translate_select(
     node: Any, queries: RelationTranslator, outer: NameScope | None, is_final: bool
 ) -> tuple[str, list[OutputColumn]]:
-    """Return the SQL of a SELECT, and its columns. Their names in the SQL are c0, c1, ... unless it `is_final`."""
+    """Return the SQL of a SELECT, and its columns. `outer` has the columns of the outer query.
+
+    In the SQL, the columns are named c0, c1, ..., or by their own names for the outermost query (`is_final`).
+    """
     return _Select(node, queries, outer).sql(is_final)
 
 
 def limits(node: Any, queries: RelationTranslator) -> str:
-    """Return the SQL of LIMIT and OFFSET."""
+    """Return the SQL ` LIMIT n OFFSET m`, or "" without both.
+
+    Raises `UnsupportedFeature` if a number is not constant.
+    """
     parts = []
     for key in ("limit", "offset"):
         each = node.args.get(key)
@@ -53,7 +59,7 @@ def limits(node: Any, queries: RelationTranslator) -> str:
 
 
 def label(name: str, place: int, is_final: bool) -> str:
-    """Return the name of a column in the SQL."""
+    """Return the SQL name of column number `place`: c0, c1, ..., or `name` in the outermost query (`is_final`)."""
     return quote_name(name) if is_final and name else f"c{place}"
 
 
@@ -91,7 +97,10 @@ class _Select:
     # Columns
 
     def _generators(self) -> tuple[list[Any], list[Any]]:
-        """Return the select list and lateral views for its generators, whose calls become columns of these views."""
+        """Return the select list with its generators, such as `explode(x)`, moved to lateral views, and these views.
+
+        A star over the view replaces each generator. Raises `InvalidStatement` for more than one.
+        """
         from sqlglot import exp
 
         items: list[Any] = []
@@ -116,7 +125,10 @@ class _Select:
         return items, views
 
     def _expand_stars(self, items: Sequence[Any]) -> list[tuple[str, Any]]:
-        """Return names and expressions of the select list. Columns of `*` are already translated."""
+        """Return names and expressions of the select list, with each star replaced by the columns that it selects.
+
+        Expressions are sqlglot nodes. The columns of `*` and `table.*` are already translated (`TypedSql`).
+        """
         from sqlglot import exp
 
         found: list[tuple[str, Any]] = []
@@ -149,7 +161,10 @@ class _Select:
     # Names
 
     def _own_path(self, path: Names) -> Names:
-        """Return the name of a column without the table's name, followed by the names of members."""
+        """Return the parts of a column's name without the table's name: the column, then struct members.
+
+        An unknown name is returned unchanged, and the last part of an ambiguous one.
+        """
         try:
             found = self._scope.column(path)
         except InvalidStatement:
@@ -157,7 +172,10 @@ class _Select:
         return path if found is None else (path[len(path) - len(found[1]) - 1], *found[1])
 
     def _type_of(self, node: Any) -> t.Type | None:
-        """Return the type of an expression over rows; None for aggregates, windows and errors."""
+        """Return the type of an expression over the rows before aggregation.
+
+        Returns None for aggregates, windows and errors.
+        """
         if is_aggregated(node) or has_windows(node):
             return None
         try:
@@ -166,7 +184,7 @@ class _Select:
             return None
 
     def _outer_names(self, query: Any) -> list[str]:
-        """Return the columns of this SELECT that a subquery of it reads."""
+        """Return the names of the columns of this SELECT that a subquery in it reads, each once."""
         if str(query) not in self._outer_read:
             self._scope.read_within = []
             with suppress(LakescanError):  # the translation of the subquery raises the error
@@ -175,7 +193,7 @@ class _Select:
         return self._outer_read[str(query)]
 
     def _parameter_text(self, name: str) -> str | None:
-        """Return the text of a parameter's value; None if it is not a literal."""
+        """Return the text of a parameter's value; None if it has no value or the value is not a literal."""
         known = self._queries.parameters.get(name)
         if known is None or known.literal is None:
             return None
@@ -231,7 +249,10 @@ class _Select:
         return groups.add_key(self._key(node))
 
     def _key(self, node: Any) -> TypedSql:
-        """Translate a key of GROUP BY: an expression, a position in the select list, or an alias."""
+        """Translate a key of GROUP BY: an expression, a position in the select list, or an alias.
+
+        Raises `InvalidStatement` for an aggregate function or an unknown position, and `UnsupportedFeature` for a map.
+        """
         from sqlglot import exp
 
         if isinstance(node, TypedSql):
@@ -253,7 +274,10 @@ class _Select:
         return value
 
     def _row_aliases(self, key: Any) -> dict[str, TypedSql]:
-        """Return the values of aliases in a key of GROUP BY that are not names of columns."""
+        """Return the values of the select list's aliases that a key of GROUP BY uses, by name in lower case.
+
+        A name that is also a column of the FROM means the column.
+        """
         from sqlglot import exp
 
         known: dict[str, TypedSql] = {}
@@ -301,7 +325,10 @@ class _Select:
         return text, outputs
 
     def _outputs(self) -> list[OutputColumn]:
-        """Translate the select list. An expression may use the aliases before it."""
+        """Translate the select list.
+
+        An expression may use the aliases before it. Raises `InvalidStatement` for an empty list.
+        """
         if not self._items:
             raise InvalidStatement("the SELECT has no columns, because its tables have none. Add one with ADD COLUMN")
         aliases: dict[str, TypedSql] = {}
@@ -331,16 +358,21 @@ class _Select:
         )
 
     def _result_names(self, outputs: Sequence[OutputColumn]) -> dict[str, TypedSql]:
-        """Return the names of the result. Aliases take precedence over names of unnamed expressions."""
+        """Return the values of the result's columns, by name in lower case, for use in HAVING, QUALIFY and ORDER BY.
+
+        Aliases take precedence over names of unnamed expressions, which are left out if they are also columns of the
+        FROM.
+        """
         named = {each.name.lower(): each.value for n, each in enumerate(outputs) if n not in self._given}
         named = {name: value for name, value in named.items() if not self._scope.has_one((name,))}
         named |= {each.name.lower(): each.value for n, each in enumerate(outputs) if n in self._given}
         return {name: replace(value, literal=None) for name, value in named.items()}
 
     def _order_key(self, node: Any, outputs: Sequence[OutputColumn], behind: ExpressionTranslator) -> str:
-        """Translate a key of ORDER BY.
+        """Return the SQL of a key of ORDER BY. `behind` translates expressions over the result.
 
-        A result column, by name or position, takes precedence over other columns.
+        A result column, by name or position, takes precedence over other columns. Raises `InvalidStatement` for an
+        ambiguous name, and `UnsupportedFeature` for a key that SELECT DISTINCT does not return.
         """
         from sqlglot import exp
 
@@ -366,7 +398,7 @@ class _Select:
 
 
 def _path(*names: str) -> Any:
-    """Return the node of a column and its members."""
+    """Return the sqlglot node of a column and the struct members after it."""
     from sqlglot import exp
 
     first, *rest = (exp.to_identifier(name, quoted=True) for name in names)
@@ -374,7 +406,10 @@ def _path(*names: str) -> Any:
 
 
 class _OutputScope(NameScope):
-    """The scope of HAVING, QUALIFY and ORDER BY, which rejects names with two meanings."""
+    """The scope of HAVING, QUALIFY and ORDER BY, where the select list's aliases take precedence over columns.
+
+    Raises `UnsupportedFeature` for a name that is both a column and the alias of another value.
+    """
 
     def resolve_locally(self, path: Names) -> TypedSql | None:
         alias = (self.aliases or {}).get(path[0].lower()) if len(path) == 1 else None

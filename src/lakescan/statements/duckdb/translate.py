@@ -42,10 +42,10 @@ _SET_OPERATIONS = {"Union": "UNION", "Intersect": "INTERSECT", "Except": "EXCEPT
 
 @dataclass(frozen=True)
 class QueryTable:
-    """A table that is registered in DuckDB, with its columns' types in Spark.
+    """A table that is registered in DuckDB as `name`, with the names and Spark types of its columns.
 
     - `qualifiers`: names, in lower case, that may precede its columns if it has no alias.
-    - `pads`: the lengths of CHAR(n) columns, by name.
+    - `pads`: the length n of each CHAR(n) column, by name.
     - `hidden`: metadata columns, which `*` leaves out.
     """
 
@@ -61,9 +61,13 @@ class QueryTranslator:
     """Translates the queries of one statement.
 
     - `text`: the statement as it was parsed.
-    - `tables`: returns the table of a table node.
-    - `constants`: the values of functions without arguments. `parameters`: the values of parameters, by name.
+    - `tables`: returns the table of a sqlglot table node.
+    - `constants`: the values of functions without arguments, such as `current_date`, by name.
+    - `parameters`: the values of the statement's parameters, by name.
     - `computes_times`: set to True if an expression does more than compare a date or timestamp column.
+    - `_names`: the number of names from `new_name`.
+    - `_with`: the SQL name and columns of each WITH query, by the id of its node.
+    - `_known`: the translated subqueries, by text.
     """
 
     text: str
@@ -76,17 +80,20 @@ class QueryTranslator:
     _known: dict[str, list[Any]] = field(default_factory=dict)
 
     def new_name(self) -> str:
-        """Return a name that is not used elsewhere in the translation."""
+        """Return a new table alias (r1, r2, ...), which is not used elsewhere in the translation."""
         self._names += 1
         return f"r{self._names}"
 
     def inner(self, node: Any, scope: NameScope) -> tuple[str, list[TypedSql]]:
-        """Return the SQL of a subquery, and its columns qualified by q."""
+        """Return the SQL of a subquery, and its columns qualified by `q`.
+
+        `scope` has the columns of the outer query.
+        """
         sql, outputs = self._inner(node, scope)
         return sql, [cell_of(f"q.c{n}", each.value) for n, each in enumerate(outputs)]
 
     def _inner(self, node: Any, scope: NameScope) -> tuple[str, list[OutputColumn]]:
-        """Translate a subquery. The same text over the same columns is translated once.
+        """Translate a subquery, and reuse the translation for the same text in the same scope.
 
         Equal SQL matters because expressions are matched with the keys of GROUP BY by their SQL.
         """
@@ -100,7 +107,11 @@ class QueryTranslator:
         return found[3]
 
     def query(self, node: Any, outer: NameScope | None, is_final: bool = False) -> tuple[str, list[OutputColumn]]:
-        """Return the SQL of a query, and its columns. Their names in the SQL are c0, c1, ... unless it `is_final`."""
+        """Return the SQL of a query, and its columns. `outer` has the columns of the outer query.
+
+        In the SQL, the columns are named c0, c1, ..., or by their own names for the outermost query (`is_final`).
+        Raises `UnsupportedFeature` and `InvalidStatement`.
+        """
         from sqlglot import exp
 
         with_ = argument(node, "with")
@@ -140,7 +151,10 @@ class QueryTranslator:
         return f"{word} {', '.join(parts)} "
 
     def _recursive(self, each: Any, outer: NameScope | None) -> str:
-        """Translate a recursive WITH query. Its types are the types of its first part."""
+        """Translate a recursive WITH query. Its column types are those of the part before UNION ALL.
+
+        Raises `UnsupportedFeature` without UNION ALL, or if the other part has wider types.
+        """
         from sqlglot import exp
 
         if not isinstance(each.this, exp.Union) or each.this.args.get("distinct"):
@@ -192,7 +206,7 @@ class QueryTranslator:
     def _wrap_query(
         self, node: Any, sql: str, outputs: list[OutputColumn], is_final: bool
     ) -> tuple[str, list[OutputColumn]]:
-        """Wrap a query in one that adds the ORDER BY and LIMIT of `node`."""
+        """Return the query `SELECT ... FROM (sql)` with the ORDER BY and LIMIT of `node`, and its columns."""
         cells = [cell_of(f"q.c{n}", each.value) for n, each in enumerate(outputs)]
         found = [OutputColumn(each.name, cell) for each, cell in zip(outputs, cells, strict=True)]
         listed = ", ".join(f"q.c{n} AS {select.label(each.name, n, is_final)}" for n, each in enumerate(outputs))
@@ -239,7 +253,7 @@ class QueryTranslator:
     # FROM
 
     def relation(self, node: Any, outer: NameScope | None) -> FromItem:
-        """Translate a table or subquery of FROM, with its alias."""
+        """Translate a table, subquery or VALUES in FROM, with its alias. `outer` has the columns of the outer query."""
         from sqlglot import exp
 
         name = self.new_name()
@@ -298,7 +312,10 @@ class QueryTranslator:
 
 
 def _apply_alias(outputs: list[OutputColumn], alias: Any) -> list[OutputColumn]:
-    """Return the columns renamed by the column names of an alias, if it has some."""
+    """Return the columns renamed by the column names of an alias, as in `q(a, b)`; unchanged without column names.
+
+    Raises `InvalidStatement` if the numbers of names and columns differ.
+    """
     names = [each.name for each in alias.columns] if alias is not None else []
     if names and len(names) != len(outputs):
         raise InvalidStatement(f"{len(names)} names for the {len(outputs)} columns of {alias.name!r}")
@@ -312,7 +329,7 @@ def _names_itself(cte: Any) -> bool:
 
 
 def _cell(of: TypedSql) -> str:
-    """Return a value of VALUES as SQL, cast to its type unless it is nested."""
+    """Return a value of VALUES as SQL, cast to its type. Nested values are not cast."""
     return of.sql if t.children(of.type) else f"CAST({of.sql} AS {sql_type(of.type)})"
 
 
@@ -337,10 +354,10 @@ class DuckDBQuery:
 def translate_query(
     text: str, tables: Callable[[Any], QueryTable], values: Mapping[str, Any], now: datetime | None = None
 ) -> DuckDBQuery:
-    """Translate a query to DuckDB.
+    """Translate a query in Spark's dialect to DuckDB's.
 
-    `tables` returns the table of a sqlglot table node, and `values` are the query's parameters. `now` is the time of
-    the current-time functions.
+    `tables` returns the table of a sqlglot table node, and `values` are the query's parameters, by name. `now` is the
+    time that `current_timestamp()` and similar functions return, by default the present.
 
     Raises `InvalidStatement` for an invalid query, and `UnsupportedFeature` with the name of the first part that cannot
     be translated.
@@ -371,7 +388,10 @@ def _suggest_function(feature: str) -> str:
 
 
 def parameter(value: Any) -> TypedSql:
-    """Return the literal of a parameter's value; raises `UnsupportedFeature` for values of other types."""
+    """Return the literal of a parameter's value: None, or a boolean, number, string, date or timestamp.
+
+    Raises `UnsupportedFeature` for other types, and for integers that BIGINT cannot hold.
+    """
     match value:
         case None:
             return literal(None, t.UNKNOWN)

@@ -45,7 +45,7 @@ _CAST: dict[t.Type, str] = {
 
 @dataclass(frozen=True)
 class ForeignType(t.Type):
-    """An Arrow type that Spark does not have. Its values can be selected, and not used in expressions."""
+    """The Arrow type `found`, which Spark does not have. Its values can be selected, but not used in expressions."""
 
     found: pa.DataType
 
@@ -58,7 +58,10 @@ class ForeignType(t.Type):
 
 
 def spark_type(kind: pa.DataType) -> t.Type:
-    """Return the type of an Arrow column in Spark."""
+    """Return the Spark type of an Arrow column; a `ForeignType` for an Arrow type that Spark does not have.
+
+    Unsigned integers become the next larger type, and dictionaries the type of their values.
+    """
     if (found := _OF_ARROW.get(kind)) is not None:
         return found
     if pa.types.is_dictionary(kind):
@@ -79,7 +82,10 @@ def spark_type(kind: pa.DataType) -> t.Type:
 
 
 def comparable_type(kind: t.Type) -> t.Type:
-    """Return a table's type as SQL compares it, without field ids, defaults and other attributes."""
+    """Return a table's type as SQL compares it, without field ids, defaults and other attributes.
+
+    UUID becomes STRING, and fixed-length binary becomes BINARY.
+    """
     match kind:
         case t.UUID:
             return t.STRING
@@ -101,7 +107,7 @@ def _field(each: t.Field, name: str) -> t.Field:
 
 
 def column_of(sql: str, kind: t.Type) -> TypedSql:
-    """Return a column that DuckDB reads from Arrow, converted to the form of `TypedSql` values.
+    """Return a column of an Arrow table in DuckDB, cast to the DuckDB type that expressions expect for `kind`.
 
     Timestamps with a time zone become wall-clock times in UTC.
     """
@@ -117,19 +123,25 @@ def column_of(sql: str, kind: t.Type) -> TypedSql:
 
 
 def _has_instants(kind: t.Type) -> bool:
-    """Return whether a type has timestamps inside and can be cast by DuckDB."""
+    """Return whether a type is or contains a timestamp.
+
+    False if it contains a type that DuckDB keeps, such as VARIANT.
+    """
     if _keeps_duckdb_type(kind):
         return False
     return isinstance(kind, t.Timestamp) or any(_has_instants(each.type) for each in t.children(kind))
 
 
 def cell_of(sql: str, of: TypedSql) -> TypedSql:
-    """Return the column of an outer query that has the values of an expression."""
+    """Return the column `sql` of an outer query, which has the values, type and CHAR length of the expression `of`."""
     return TypedSql(sql, of.type, pad=of.pad)
 
 
 def result_type(kind: t.Type) -> pa.DataType | None:
-    """Return the Arrow type of a result; None for a type that is returned as DuckDB has it."""
+    """Return the Arrow type of a result column.
+
+    Returns None for a type that is returned as DuckDB has it: VARIANT, TIME, UUID, geospatial and foreign types.
+    """
     return None if _keeps_duckdb_type(kind) else nested.arrow(kind)
 
 
@@ -139,5 +151,5 @@ def _keeps_duckdb_type(kind: t.Type) -> bool:
 
 
 def unnamed(value: TypedSql) -> TypedSql:
-    """Return the value without its literal."""
+    """Return the value without its literal, so that it is no longer treated as a constant."""
     return replace(value, literal=None)

@@ -32,7 +32,11 @@ _NAMES = {"first": "first_value", "last": "last_value", "any_value": "first_valu
 
 
 def window_call(name: str, args: Sequence[TypedSql], ignores: bool, window: str) -> TypedSql:
-    """Translate a call of a window function. `window` is its ` OVER (...)`, `ignores` whether it skips nulls."""
+    """Translate a call of the window function `name`, a key of `WINDOW_FUNCTIONS`.
+
+    `window` is its ` OVER (...)`, and `ignores` is whether IGNORE NULLS is set. Raises `UnsupportedFeature` for other
+    arguments than DuckDB supports, and `InvalidStatement` if the value is missing.
+    """
     kind = WINDOW_FUNCTIONS[name]
     if kind is not None:
         expected = 1 if name == "ntile" else 0
@@ -66,7 +70,10 @@ def _positive_constant(each: TypedSql, name: str) -> str:
 
 
 def _neighbour(name: str, value: TypedSql, more: Sequence[TypedSql], ignores: bool, window: str) -> TypedSql:
-    """Translate `lag` and `lead`, with an offset and a default value for missing rows."""
+    """Translate `lag` and `lead`. `more` holds the offset, if any, and then the default value for missing rows.
+
+    Raises `UnsupportedFeature` if the offset is not constant.
+    """
     if len(more) > 2 or (more and not isinstance(more[0].literal, int)):
         raise unsupported_error(f"the function {name}() with an offset that is not constant")
     parts = [value.sql]
@@ -81,7 +88,10 @@ def _neighbour(name: str, value: TypedSql, more: Sequence[TypedSql], ignores: bo
 
 
 def window_sql(node: Any, values: Translate, windows: Mapping[str, Any]) -> str:
-    """Return the SQL of a window, ` OVER (...)`."""
+    """Return the SQL ` OVER (...)` of a window node. `values` translates its expressions.
+
+    `windows` are the nodes of the WINDOW clause, by name in lower case. Raises `UnsupportedFeature`.
+    """
     known = {"this", "partition_by", "order", "spec", "alias", "over"}
     extra = {key for key, value in node.args.items() if value} - known
     alias = node.args.get("alias")
@@ -109,10 +119,10 @@ def _group_key(value: TypedSql) -> str:
 
 
 def order_key(value: TypedSql, node: Any) -> str:
-    """Return one key of ORDER BY.
+    """Return the SQL of one key of ORDER BY: `value` with the direction and null order of the sqlglot node `node`.
 
     As in Spark, nulls come first in ascending order and last in descending order, unless the key sets NULLS FIRST or
-    LAST.
+    LAST. Raises `UnsupportedFeature` for nested types.
     """
     if t.children(value.type):  # nested nulls are the smallest values in Spark, and the largest in DuckDB
         raise unsupported_error(f"ORDER BY values of type {value.type}")

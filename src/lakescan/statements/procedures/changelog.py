@@ -65,7 +65,11 @@ def changes_of(catalog: Catalog, arguments: Mapping[str, Any]) -> tuple[str, Cha
 
 
 def _range_end(options: dict[str, str], names: tuple[str, str]) -> int | datetime | None:
-    """Take one end of the range out of the options: a snapshot id, or a timestamp in milliseconds."""
+    """Remove one end of the range from the options, and return it: a snapshot id, or a timestamp from milliseconds.
+
+    `names` are the options with the snapshot id and the timestamp. Returns None without one, and raises `InvalidOption`
+    for both or for a value that is not a whole number.
+    """
     found = {each: options.pop(each) for each in names if each in options}
     if len(found) > 1:
         raise InvalidOption(f"create_changelog_view: pass only one of {' and '.join(found)}")

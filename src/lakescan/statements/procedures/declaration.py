@@ -28,6 +28,7 @@ class Parameter:
 class ProcedureCall:
     """A call of a procedure.
 
+    - `procedure`: the procedure's name.
     - `catalog`: the catalog that it is called in.
     - `arguments`: the arguments by name; None for missing ones.
     - `executor`: runs the reading and rewriting of files; threads of this process if it is None.
@@ -45,7 +46,7 @@ class ProcedureCall:
 
     @property
     def table(self) -> Table:
-        """The table that the argument `table` names."""
+        """The table that the argument `table` names, opened at each access; raises `NoSuchTable`."""
         return self.catalog.load_table(self["table"])
 
 
@@ -109,7 +110,7 @@ class SourceTable:
 class ArgumentType:
     """The type of a parameter's values.
 
-    `read` converts a value or raises `ValueError`, and `expects` describes the type in messages.
+    `read` converts a value, or raises `ValueError` for one of another type. `expects` describes the type in messages.
     """
 
     expects: str
@@ -153,7 +154,10 @@ def _array(item: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _string_map(value: Any) -> dict[str, str]:
-    """Convert a map, or the key-value pairs that Arrow and Spark use for maps."""
+    """Convert a map, or the key-value pairs that Arrow and Spark use for maps, to a dictionary of strings.
+
+    Raises `ValueError` for a key that is not a string and for a null value.
+    """
     pairs = value.items() if isinstance(value, Mapping) else value
     if isinstance(pairs, str):
         raise ValueError(value)

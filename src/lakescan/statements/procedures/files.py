@@ -46,7 +46,7 @@ def _add_files(call: ProcedureCall) -> list[Row]:
 
 
 def _counts_partitions(table: Table) -> bool:
-    """Return whether the result has the number of changed partitions.
+    """Return whether the result of `add_files` has the number of changed partitions.
 
     Iceberg returns it only for tables of format version 1 without snapshot id inheritance.
     """

@@ -76,7 +76,7 @@ def _snapshot(call: ProcedureCall) -> list[Row]:
 def find_source_table(call: ProcedureCall, name: str) -> SourceTable:
     """Return the description of a table of Spark's own catalog whose files a call imports.
 
-    Raises `UnsupportedFeature` in process and for other files than Parquet, and `NoSuchTable`.
+    Raises `UnsupportedFeature` without Spark and for other files than Parquet, and `NoSuchTable`.
     """
     if call.source_table is None:
         raise UnsupportedFeature(

@@ -65,7 +65,10 @@ def _expire_snapshots(call: ProcedureCall) -> list[Row]:
 
 
 def _check_threads(call: ProcedureCall) -> None:
-    """Check `max_concurrent_deletes`, which is otherwise ignored like `stream_results`: files are deleted in bulk."""
+    """Raise `InvalidOption` if `max_concurrent_deletes` is not above 0.
+
+    It is otherwise ignored, because files are deleted in bulk.
+    """
     threads = call["max_concurrent_deletes"]
     if threads is not None and threads <= 0:
         raise InvalidOption(f"{call.procedure}: max_concurrent_deletes={threads}: expected a number above 0")
@@ -115,7 +118,11 @@ def _rewrite_data_files(call: ProcedureCall) -> list[Row]:
 
 
 def _strategy_options(strategy: str | None, order: str | None) -> dict[str, Any]:
-    """Return the strategy and sort order as options of `Table.compact`."""
+    """Return the strategy and sort order of `rewrite_data_files` as options of `Table.compact`.
+
+    Without a strategy, it is sort if there is a sort order, otherwise binpack. Raises `InvalidOption` for another
+    strategy, and for a sort order with binpack.
+    """
     known = ("binpack", "sort")
     chosen = (strategy or ("sort" if order else "binpack")).lower()
     if chosen not in known:
@@ -140,7 +147,10 @@ def _target_size(table: Table, options: Mapping[str, str]) -> int:
 
 
 def _removed_deletes(table: Table, before: set[int]) -> int:
-    """Return the number of delete files that rewrite commits after the snapshots `before` removed."""
+    """Return the number of delete files that commits with the operation `replace` removed.
+
+    Only snapshots that are not in `before` count.
+    """
     snapshots = table.inspect("snapshots")
     new = pc.invert(pc.is_in(snapshots["snapshot_id"], value_set=pa.array(sorted(before), pa.int64())))
     mine = snapshots.filter(pc.and_(new, pc.equal(snapshots["operation"], "replace")))

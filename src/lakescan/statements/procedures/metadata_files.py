@@ -32,7 +32,7 @@ def _compute_partition_stats(call: ProcedureCall) -> list[Row]:
 
 
 def _location_rows(result: StatisticsResult) -> list[Row]:
-    """Return one row with the location, or no row if nothing was computed."""
+    """Return one row with the location of the statistics file, or no row if nothing was computed."""
     return [] if result.location is None else [(result.location,)]
 
 

@@ -34,8 +34,8 @@ _Text = Callable[[_CastIn | None], str]
 class RowAction:
     """The action on the rows with one action number.
 
-    - `values`: for each column, the index of its new value in the query. Columns that are not listed are filled as in
-      rows that lack them.
+    - `values`: for each column, the index of its new value in the query's columns. Columns that are not listed are
+      filled as in rows that lack them.
     - `when`: the rows that the clause of a MERGE applies to.
     """
 
@@ -46,12 +46,12 @@ class RowAction:
 
 @dataclass(frozen=True)
 class ChangeQuery:
-    """The text of the query, and the meaning of its columns.
+    """The text of the query, and the meaning of its columns. Indices count the query's columns from 0.
 
-    - `actions`: the actions by their number.
-    - `old`: for each column, the index of the target's own value.
+    - `actions`: the actions, by the number in the action column (from 1).
+    - `old`: for each column of the table, the index of the target's current value.
     - `row_id`: the index of the row ids, or None if they are not read.
-    - `checks_matches`: whether the query may return a target row twice, which is then an error.
+    - `checks_matches`: whether it is an error if the query returns a target row twice.
     """
 
     text: str
@@ -66,12 +66,12 @@ class ChangeQueryBuilder:
     """Builds the query of one statement.
 
     - `schema`: the target's columns.
-    - `generated`: columns that are computed unless a statement assigns them.
-    - `identities`: identity columns, which an update cannot assign.
+    - `generated`: names of columns that are computed unless a statement assigns them.
+    - `identities`: names of identity columns, which an update cannot assign.
     - `row_id`: the name of the row id column to read for updated rows, or None.
     - `reads_old`: whether the old values of all changed rows are needed, for change data files.
-    - `source_columns`: the columns of a MERGE's source, for `*`.
-    - `places`: the names of the target's columns with the data file and the position of a row.
+    - `source_columns`: the names of the columns of a MERGE's source, for `*`.
+    - `places`: the names of the target's metadata columns with the data file and the position of a row.
     - `mark`: text that no column name of target and source contains. It is part of the names of the query's columns.
     - `case_sensitive`: whether names of assigned columns and members must match in case.
     - `streams_source`: whether the source is larger than the target, so that the target should be held in memory.
@@ -90,11 +90,15 @@ class ChangeQueryBuilder:
     places: tuple[str, str] = (FILE.name, POS.name)
 
     def _query_column(self, name: object) -> str:
-        """Return the name of a column of the query, in backquotes."""
+        """Return the name of a column of the query, in backquotes. `name` is its index, `action` or `matched`."""
         return backquote(f"__lakescan_{self.mark}_{name}")
 
     def query(self, cast: Cast | None = None) -> ChangeQuery:
-        """Build the query. `cast` converts the SQL of a value, or of a struct member in it, to the column's type."""
+        """Build the query. `cast` converts the SQL of a value, or of a struct member in it, to the column's type.
+
+        Without `cast`, values keep their types. Raises `InvalidStatement`, `NoSuchColumn` and `SchemaMismatch` for
+        invalid assignments.
+        """
         outputs = [f"{self._target}.{backquote(name)} AS {self._query_column(n)}" for n, name in enumerate(self.places)]
         outputs.append(f"{self._action_text} AS {self._query_column('action')}")
         actions: dict[int, RowAction] = {}
@@ -132,7 +136,7 @@ class ChangeQueryBuilder:
 
     @property
     def _with(self) -> str:
-        """The text of the WITH clause. A MERGE has none, because its WITH is part of the source."""
+        """The text of the WITH clause; empty without one. In a MERGE, it is already part of the source."""
         clause = None if isinstance(self.statement, Merge) else self.statement.with_clause
         return "" if clause is None else f"{clause}\n"
 
@@ -180,12 +184,15 @@ class ChangeQueryBuilder:
 
     @property
     def _has_conditions(self) -> bool:
-        """Whether rows of the query may have different actions, or none."""
+        """Whether rows of the query may have different actions or no action, as in a MERGE."""
         return isinstance(self.statement, Merge)
 
     @property
     def _checks_matches(self) -> bool:
-        """Whether several matches of a target row are an error, as always except for an unconditional DELETE."""
+        """Whether several matches of a target row are an error.
+
+        True for a MERGE with a WHEN MATCHED clause, unless the only one is a DELETE without a condition.
+        """
         if not isinstance(self.statement, Merge):
             return False
         matched = [each for each in self._clauses if each.when == When.MATCHED]
@@ -213,10 +220,10 @@ class ChangeQueryBuilder:
         return f"CASE {' '.join(branches)} ELSE 0 END"
 
     def _values(self, clause: Clause) -> list[tuple[t.Field, _Text | None]]:
-        """Return the columns that a clause sets, each with a function that builds the text of its value.
+        """Return the columns that a clause sets or keeps, each with a function that builds the SQL of its new value.
 
         The function is None for a column that keeps its value. Columns set to `DEFAULT`, and generated columns without
-        a value, are left out.
+        a value, are left out. Raises `InvalidStatement`, `NoSuchColumn` and `SchemaMismatch` for invalid assignments.
         """
         if clause.action == MergeAction.DELETE:
             return []
@@ -282,14 +289,21 @@ class ChangeQueryBuilder:
         return next(column for column in self.schema.fields if column.name == found[0])
 
     def _source_column(self, name: str) -> str | None:
-        """Return the source column that `*` assigns to a column of the target; None without one."""
+        """Return the name of the source column that `*` assigns to a column of the target; None if the source lacks it.
+
+        Raises `InvalidStatement` if several source columns match.
+        """
         found = match_names(name, self.source_columns, case_sensitive=self.case_sensitive)
         if len(found) > 1:
             raise InvalidStatement(f"the source has several columns for {name!r}: {', '.join(found)}. List the columns")
         return found[0] if found else None
 
     def _new_value(self, column: t.Field, parts: Sequence[tuple[tuple[str, ...], Sql]]) -> _Text | None:
-        """Return the function that builds a column's value from assignments to it or to its members."""
+        """Return the function that builds a column's SQL from assignments to it or its members; None for `DEFAULT`.
+
+        `parts` are the assignments: the path of the struct member (empty for the whole column) and the value. Raises
+        `InvalidStatement` for a column that is set twice and for `DEFAULT` of a member.
+        """
         if len({path for path, _ in parts}) < len(parts) or (len(parts) > 1 and any(not path for path, _ in parts)):
             raise InvalidStatement(f"the column {column.name!r} is set twice")
         path, value = parts[0]
@@ -301,14 +315,17 @@ class ChangeQueryBuilder:
         return partial(_struct_text, f"{self._target}.{backquote(column.name)}", column, parts, (), member)
 
     def _old_value_places(self, number: int, old: Mapping[str, int]) -> dict[str, int]:
-        """Return the indices of the values that an update keeps, by column."""
+        """Return the query's indices of the values that the update clause with this number keeps, by column.
+
+        `old` has the indices of all current values in the query.
+        """
         return {
             column.name: old[column.name] for column, value in self._values(self._clauses[number - 1]) if value is None
         }
 
 
 def _first_clause(numbered: Sequence[tuple[int, Clause]]) -> str:
-    """Return the SQL for the number of the first clause whose condition is true."""
+    """Return the SQL for the number of the first clause whose condition is true; 0 if no condition is true."""
     if len(numbered) == 1 and numbered[0][1].condition is None:
         return str(numbered[0][0])
     branches, rest = [], "0"
@@ -336,9 +353,14 @@ def _struct_text(
     member: Callable[[t.Field, str], str],
     cast: _CastIn | None,
 ) -> str:
-    """Return the SQL of a struct with some members set.
+    """Return the SQL of a struct with some members set and the others unchanged.
 
-    `within` is the path from the column to the struct `own`, and `member` resolves the name of a member.
+    - `own`: the SQL of the current struct. `column`: the column or member that holds it.
+    - `parts`: the assignments, each with the path of the member below `own` and the value.
+    - `within`: the path from the column to `own`.
+    - `member`: resolves the name of a member.
+
+    Raises `SchemaMismatch` if `column` is not a struct, and `InvalidStatement` for a member that is set twice.
     """
     if not isinstance(column.type, t.Struct):
         raise SchemaMismatch(f"the column {column.name!r} is not a struct: it has no member {parts[0][0][0]!r} to set")
@@ -363,7 +385,10 @@ def _struct_text(
 
 
 def _member(column: t.Field, name: str, *, case_sensitive: bool) -> str:
-    """Resolve the name of a struct member in a statement."""
+    """Return the exact name of the struct member that a statement names.
+
+    Raises `NoSuchColumn` if no member matches, and `InvalidStatement` if several match.
+    """
     names = [each.name for each in t.children(column.type)]
     found = match_names(name, names, case_sensitive=case_sensitive)
     if not found:
@@ -374,5 +399,8 @@ def _member(column: t.Field, name: str, *, case_sensitive: bool) -> str:
 
 
 def parenthesize(value: Sql) -> str:
-    """Put a part of the user's text in parentheses, allowing for a comment at its end."""
+    """Return a part of the user's text in parentheses.
+
+    A line break keeps a comment at its end from hiding the closing one.
+    """
     return f"({value}\n)"

@@ -43,10 +43,12 @@ _KINDS = {
 class ChangeWrites:
     """The settings for writing the rows of a statement. Pickled for workers.
 
+    - `query`: the meaning of the query's columns.
     - `rows`: the writes of new rows.
-    - `moved`: the writes of rows that may come from other files. Hidden columns follow the table's columns, beginning
-      with the row id.
+    - `moved`: the writes to use instead if the query updates rows, which come from other files. Hidden columns follow
+      the table's columns, beginning with the row id.
     - `changes`: the writes of change data files; None for a table without them.
+    - `write_id`: the unique id of this write, for file names.
     """
 
     query: ChangeQuery
@@ -57,13 +59,18 @@ class ChangeWrites:
 
     @property
     def updates(self) -> bool:
-        """Whether rows may be updated."""
+        """Whether an action of the query updates rows."""
         return any(each.action == MergeAction.UPDATE for each in self.query.actions.values())
 
 
 @dataclass
 class SinkResult:
-    """The matched rows and the written files of one sink."""
+    """The matched rows and the written files of one sink.
+
+    - `files`: data files with new and updated rows.
+    - `change_files`: change data files.
+    - `counts`: the numbers of inserted, updated and deleted rows.
+    """
 
     rows: RowPositions
     files: list[WrittenFile]
@@ -72,9 +79,9 @@ class SinkResult:
 
 
 class ChangeSink:
-    """Processes batches of the query's rows. End it with `close` or `undo`.
+    """Processes batches of the query's rows: records target rows to delete, and writes new rows.
 
-    `task` distinguishes the parallel sinks of one statement.
+    End it with `close` or `undo`. `task` distinguishes the parallel sinks of one statement.
     """
 
     def __init__(self, writes: ChangeWrites, task: int | None = None) -> None:
@@ -124,7 +131,7 @@ class ChangeSink:
                 self._record(done, after)
 
     def _hidden_values(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        """Return the hidden columns: the row ids of updated rows, and nulls for values that the commit assigns."""
+        """Return the hidden columns of rows: row ids of updated rows, and nulls for values that the commit assigns."""
         values: list[pa.Array] = [pa.nulls(rows.num_rows, each.type.arrow()) for each in self._hidden]
         if values and self._query.row_id is not None:
             values[0] = rows.column(self._query.row_id).cast(pa.int64())
@@ -160,26 +167,26 @@ class ChangeSink:
         )
 
     def undo(self) -> None:
-        """Delete all written files."""
+        """Delete all written files, instead of `close`."""
         for each in (self._writer, self._changes):
             if each is not None:
                 each.undo()
 
 
 def _columns(rows: pa.RecordBatch, places: Mapping[str, int]) -> pa.RecordBatch:
-    """Return columns of the query under their names in the table. `places` are their indices."""
+    """Return columns of the query's rows under their names in the table. `places` are their indices, by name."""
     if not places:  # the writer fills all columns, so that only the number of rows matters
         return rows.select([])
     return pa.RecordBatch.from_arrays([rows.column(place) for place in places.values()], names=list(places))
 
 
 def _append_hidden(rows: pa.RecordBatch, names: Sequence[str], hidden: Sequence[pa.Array]) -> pa.RecordBatch:
-    """Append the hidden columns to the rows."""
+    """Append the hidden columns to the rows. `names` are the names of all columns."""
     return pa.RecordBatch.from_arrays([*rows.columns, *hidden], names=list(names)) if hidden else rows
 
 
 def total_counts(counts: Sequence[RowCounts]) -> RowCounts:
-    """Return the sum of the counts."""
+    """Return the sums of the row counts of several sinks."""
     return RowCounts(
         sum(each.inserted for each in counts),
         sum(each.updated for each in counts),
@@ -197,7 +204,8 @@ _LEAST = 32 * 2**20  # bytes: rewritten files may be smaller than the target siz
 class ChangeOutcome:
     """The changes to the data files that had changed rows.
 
-    - `removed`: the files to remove. `deletes`: the delete files or vectors of the other files.
+    - `removed`: the files to remove.
+    - `deletes`: the written delete files or deletion vectors for files that stay.
     - `files`: new files with the remaining rows of removed files.
     - `changed`: the number of rows that were deleted or updated.
     """
@@ -211,7 +219,7 @@ class ChangeOutcome:
 def find_changed_files(plan: FileTable, changed: Mapping[str, BitMap64]) -> tuple[FileTable, list[BitMap64]]:
     """Return the planned files that have changed rows, and the positions of these rows in the same order.
 
-    Raises `CorruptMetadata` for a file that is not in the plan.
+    `changed` has the row positions by file location. Raises `CorruptMetadata` for a file that is not in the plan.
     """
     paths = plan.files["path"].combine_chunks()
     wanted = pa.array(list(changed), pa.string())
@@ -224,9 +232,10 @@ def find_changed_files(plan: FileTable, changed: Mapping[str, BitMap64]) -> tupl
 
 @dataclass(frozen=True)
 class ChangeRecorder:
-    """Records changed rows by writing deletes or by rewriting files. Pickled for workers.
+    """Removes changed rows from their data files, by writing deletes or by rewriting files. Pickled for workers.
 
-    - `scan`: a scan of the base, with all columns that `moved` writes.
+    - `scan`: a scan of the base snapshot, with all columns that `moved` writes.
+    - `moved`: the writes of the remaining rows of rewritten files.
     - `writer`: the writer of deletes in merge-on-read; None in copy-on-write.
     """
 
@@ -236,7 +245,7 @@ class ChangeRecorder:
 
     @staticmethod
     def build(target: Target, mode: RowLevelOperationMode, write_id: str) -> ChangeRecorder:
-        """Build the recorder of a write to `target`."""
+        """Build the recorder of a write to `target` in copy-on-write or merge-on-read."""
         if mode is RowLevelOperationMode.MERGE_ON_READ:
             return ChangeRecorder(target.scan, target.writes, require(target, RowLevelChanges).delete_writer(write_id))
         moved = target.writes.lineage_writes
@@ -245,9 +254,10 @@ class ChangeRecorder:
     def finish(
         self, files: FileTable, positions: Sequence[BitMap64], executor: PlanningExecutor | None = None
     ) -> ChangeOutcome:
-        """Write deletes, or files without the changed rows. `files` are the base's files with changed rows.
+        """Write deletes, or files without the changed rows.
 
-        Files without remaining rows are only listed as removed.
+        `files` are the files of the base snapshot with changed rows, and `positions` the changed rows of each. Files
+        without remaining rows are only listed as removed.
         """
         if not len(files):
             return ChangeOutcome()
@@ -267,7 +277,10 @@ class ChangeRecorder:
 
 
 def add_inline_vectors(files: FileTable, positions: Sequence[BitMap64]) -> FileTable:
-    """Return the files with more deletes, as deletion vectors that are held in memory."""
+    """Return the files with more deletes, as deletion vectors in memory.
+
+    `positions` are the deleted rows of each file.
+    """
     count = files.deletes.num_rows
     vectors = pa.table(
         {
@@ -289,10 +302,11 @@ def add_inline_vectors(files: FileTable, positions: Sequence[BitMap64]) -> FileT
 
 
 def has_no_rows_left(files: FileTable, positions: Sequence[BitMap64], storage: Storage) -> np.ndarray:
-    """Return for each file whether the changed rows are all of its remaining rows.
+    """Return a mask of the files whose changed rows are all of their remaining rows.
 
-    Recorded counts select the candidates. The row count of the file itself must agree, because a wrong record would
-    lose rows.
+    `positions` are the changed rows of each. Recorded counts select the candidates. The row count of the file itself
+    must agree, because a wrong record would lose rows. False for files with equality deletes or position delete files,
+    whose remaining rows are not known.
     """
     rows = files.files["record_count"].to_pylist()
     counts, kinds = files.deletes["record_count"].to_pylist(), files.deletes["kind"].to_pylist()
@@ -315,7 +329,7 @@ def has_no_rows_left(files: FileTable, positions: Sequence[BitMap64], storage: S
 
 
 def _footer_row_count(format_name: str, path: str, key_metadata: bytes | None, storage: Storage) -> int | None:
-    """Return the number of rows from the file's footer; None for formats other than Parquet."""
+    """Return the number of rows that a file's footer records; None for formats other than Parquet."""
     if format_name != "parquet":
         return None
     with open_data_file(storage, path, format_name, key_metadata) as data:

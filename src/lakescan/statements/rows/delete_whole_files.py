@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FilterDelete:
-    """A DELETE by a filter.
+    """A DELETE by a filter on the table's columns.
 
-    - `whole`: the files whose rows all match. `rows`: the number of their rows.
-    - `scan`, `others`: the scan and the plan of the files that must be read.
+    - `where`: the filter.
+    - `whole`: the files whose rows all match. `rows`: the number of their remaining rows.
+    - `scan`, `others`: the scan and the plan of the files that must be read to find matching rows.
     """
 
     where: Predicate
@@ -55,7 +56,8 @@ class FilterDelete:
     ) -> ChangeResult:
         """Commit the DELETE of the whole files, and of the matched `rows` of other files.
 
-        `found` is the time when all rows were found, on the clock `time.perf_counter`.
+        `done` has the changes to the other files. `found` is the time when all rows were found, on the clock
+        `time.perf_counter`.
         """
         done.removed += as_removed_files(self.whole)
         done.changed += self.rows
@@ -63,10 +65,10 @@ class FilterDelete:
 
 
 def plan_filter_delete(change: Change, *, of_sql: bool) -> FilterDelete | None:
-    """Plan a DELETE whose condition is a filter; None if a query must find the rows.
+    """Plan a DELETE whose condition is a filter on the table's columns; None if a query must find the rows.
 
     With `of_sql`, the condition must also have the same meaning in SQL, because filters convert constants to the type
-    of their column.
+    of their column. Returns None too if files must be read and the table records changes (change data feed).
     """
     assert isinstance(change.statement, Delete)
     target, found = change.target, _filter_of(change.statement) if change.given is None else change.given
@@ -91,7 +93,7 @@ def plan_filter_delete(change: Change, *, of_sql: bool) -> FilterDelete | None:
 
 
 def delete_by_filter(change: Change, executor: PlanningExecutor | None, *, of_sql: bool) -> ChangeResult | None:
-    """Run a DELETE by a filter in this process; None if its condition is not a filter."""
+    """Run a DELETE by a filter in this process; None if a query must find the rows. See `plan_filter_delete`."""
     quick = plan_filter_delete(change, of_sql=of_sql)
     if quick is None:
         return None
@@ -106,7 +108,10 @@ def delete_by_filter(change: Change, executor: PlanningExecutor | None, *, of_sq
 
 
 def _filter_of(statement: Delete) -> Predicate | None:
-    """Return the condition of a DELETE as a filter on the table's columns; None if it is not one."""
+    """Return the condition of a DELETE as a filter on the table's columns; None if it cannot be one.
+
+    TRUE without a condition.
+    """
     if statement.where is None:
         return TRUE
     text, edits = statement.where.text, []
@@ -126,7 +131,10 @@ def _filter_of(statement: Delete) -> Predicate | None:
 
 
 def _has_sql_meaning(found: Predicate, schema: Schema) -> bool:
-    """Return whether a filter matches the same rows as SQL in any time zone, comparing values of one type."""
+    """Return whether a filter matches the same rows as SQL in any time zone.
+
+    This is true if it only compares columns with constants of the same type, and tests for null.
+    """
     if has_sql(found):
         return False
     for each in leaves(found):
@@ -158,7 +166,10 @@ def _is_plain(value: object, kind: t.Type) -> bool:
 
 
 def _count_live_rows(files: FileTable, scan: ScanSpec, position: str) -> int:
-    """Return the number of remaining rows in files, from metadata, or else by reading their deletes."""
+    """Return the number of remaining rows in files, from metadata, or else by reading the files with their deletes.
+
+    `position` is the name of the metadata column with row positions, which is read.
+    """
     rows = _live_rows(files)
     unknown = files.filter(pa.array(rows < 0))
     counted = 0
@@ -170,7 +181,7 @@ def _count_live_rows(files: FileTable, scan: ScanSpec, position: str) -> int:
 
 
 def _live_rows(files: FileTable) -> np.ndarray:
-    """Return the number of remaining rows of each file from metadata; -1 if metadata is not enough."""
+    """Return an array with the number of remaining rows of each file; -1 if metadata is not enough."""
     counts = pc.fill_null(files.files["record_count"], -1).to_numpy().astype(np.int64)
     known = pc.and_(
         pc.equal(files.deletes["kind"], DeleteKind.VECTOR.value), pc.is_valid(files.deletes["record_count"])

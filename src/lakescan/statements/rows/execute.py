@@ -67,7 +67,9 @@ _SHOWN = 5  # the number of columns to show of a row in a message
 class Change:
     """A statement that changes rows, from opening the target to the commit. An engine runs its query, and feeds a sink.
 
+    - `source_columns`: the names of the source's columns in a MERGE, if they are known yet.
     - `given`: the filter of a DELETE or UPDATE whose condition is not SQL text.
+    - `started`: the time when the statement began, on the clock `time.perf_counter`.
     - `pinned`: the target as the statement reads it by name, without columns that the statement adds.
     - `case_sensitive`: whether names of assigned columns must match in case.
 
@@ -124,7 +126,10 @@ class Change:
 
     @property
     def selecting(self) -> ChangeQueryBuilder:
-        """The builder of the query. `with_source` adds the columns of the source."""
+        """The builder of the query that finds the rows to change.
+
+        In a MERGE, call `with_source` first if `needs_source`.
+        """
         writes = self.target.writes
         hidden = self._moved.schema.fields[len(writes.schema.fields) :]
         row_id = next((each.name for each in hidden if each.id == ROW_ID.id), None)
@@ -143,7 +148,7 @@ class Change:
 
     @property
     def needs_source(self) -> bool:
-        """Whether the columns of the source are needed before the query can be built.
+        """Whether the columns of a MERGE's source are needed before the query can be built.
 
         They are needed for `*`, to add columns to the target, and for unqualified names of source columns.
         """
@@ -154,18 +159,21 @@ class Change:
 
     @property
     def evolves(self) -> bool:
-        """Whether a MERGE adds source columns that the target lacks."""
+        """Whether a MERGE adds source columns that the target lacks, by WITH SCHEMA EVOLUTION or `mergeSchema`."""
         assert isinstance(self.statement, Merge)
         return self.statement.with_schema_evolution or self.target.writes.options.merge_schema
 
     @property
     def members(self) -> MemberRules:
-        """The rules for members of the source's structs."""
+        """The rules for struct members that only the source's values or only the target's columns have."""
         evolves = isinstance(self.statement, Merge) and self.evolves
         return MemberRules(evolves, evolves and self.target.writes.fills_members)
 
     def with_source(self, source: pa.Schema) -> Change:
-        """Return the change with the source's columns. With schema evolution, they are added to the target."""
+        """Return the change of a MERGE with the source's columns.
+
+        With schema evolution, they are added to the target.
+        """
         assert isinstance(self.statement, Merge)
         statement, target = self.statement, self.target
         if self.evolves:
@@ -185,7 +193,7 @@ class Change:
 
     @property
     def scan(self) -> ScanSpec:
-        """The scan of the target that the query reads under the name `TARGET`."""
+        """The scan of the target, with all columns, that the query reads under the name `TARGET`."""
         names = [*self.target.writes.schema.names, *self.places]
         if self.selecting.row_id is not None:
             names.append(self.selecting.row_id)
@@ -195,7 +203,7 @@ class Change:
 
     @property
     def places(self) -> tuple[str, str]:
-        """The names of the columns with the data file and the position of a row."""
+        """The names of the target's metadata columns with the data file and the position of a row."""
         names = {each.id: each.name for each in self.target.scan.snapshot.metadata_columns}
         return names[FILE.id], names[POS.id]
 
@@ -205,18 +213,19 @@ class Change:
         return self._change_writes is not None
 
     def writes(self, found: ChangeQuery) -> ChangeWrites:
-        """Return the settings for writing the rows of the query."""
+        """Return the settings for writing the rows of the query `found`."""
         return ChangeWrites(found, self.target.writes, self._moved, self._change_writes, self.write_id)
 
     @property
     def finishing(self) -> ChangeRecorder:
-        """The recorder of changed rows."""
+        """The recorder that removes changed rows from their files, by copy-on-write or merge-on-read."""
         return ChangeRecorder.build(self.target, self.mode, self.write_id)
 
     def commit(self, sunk: SinkResult, scan: ScanSpec, executor: PlanningExecutor | None) -> ChangeResult:
-        """Write deletes, or files without the changed rows, and commit. `scan` is the target's scan in the query.
+        """Write deletes, or files without the changed rows, and commit.
 
-        If writing fails, the files of `sunk` are deleted.
+        `sunk` has the matched rows and the written files, and `scan` is the target's scan in the query. If writing
+        fails, the files of `sunk` are deleted.
         """
         written: list[Any] = [*sunk.files, *sunk.change_files]
         found = time.perf_counter()
@@ -235,9 +244,13 @@ class Change:
     def commit_finished(
         self, sunk: SinkResult, done: ChangeOutcome, read: Predicate, found: float | None = None
     ) -> ChangeResult:
-        """Commit the written files. `read` is the condition of the rows that the statement read.
+        """Commit the written files, or only new columns of the table if no row changed.
 
-        `found` is the time when all rows were found, on the clock `time.perf_counter`.
+        - `sunk`: the written rows. `done`: the changes to files with changed rows.
+        - `read`: the condition of the rows that the statement read, to find conflicts with concurrent commits.
+        - `found`: the time when all rows were found, on the clock `time.perf_counter`.
+
+        If the commit fails, the written files are deleted.
         """
         now = time.perf_counter()
         scan, rewrite = (None, None) if found is None else (found - self.started, now - found)
@@ -287,7 +300,7 @@ class Change:
         return {}
 
     def ambiguity_error(self, twice: DuplicateMatch) -> AmbiguousMerge:
-        """Return the error for a target row with several matches, showing its values."""
+        """Return the error of a MERGE for the target row `twice` with several matches, showing its key values."""
         assert isinstance(self.statement, Merge)
         words = {each.lower() for each in re.findall(r"\w+", self.statement.on.text)}
         names = [each for each in self.target.writes.schema.names if each.lower() in words][:_SHOWN]
@@ -321,12 +334,12 @@ def _writes_rows(statement: ChangeStatement) -> bool:
 
 
 def scan_condition(scan: ScanSpec) -> Predicate:
-    """Return the condition that all rows read by a scan satisfy."""
+    """Return the condition that all rows read by a scan satisfy: its filter and its pruning by join keys."""
     return conjunction([scan.condition, scan.pruning])
 
 
 def _history_clauses(clauses: Sequence[Clause], when: When) -> str:
-    """Return the clauses of a MERGE for rows of one kind, as JSON text for Delta's history."""
+    """Return the clauses of a MERGE that apply to `when`, as JSON text for Delta's history."""
     found = []
     for each in clauses:
         if each.when == when:
@@ -355,12 +368,14 @@ def change(
     """Run a statement that changes rows. Spark runs it if one of `frames` is a Spark frame.
 
     - `frames`: the data that the statement names.
+    - `arguments`: the values of the statement's parameters.
     - `within`: the catalog and namespace of short names, by default those of `USE`.
+    - `executor`: runs the rewriting of files; threads of this process if it is None.
     - `of_sql`: if False, the condition of a DELETE means the same as in `Scan.where`, if it is a filter.
     - `given`: the condition of a DELETE or UPDATE, if it is not SQL text.
 
-    Raises `AmbiguousMerge`, `InvalidStatement`, `SchemaMismatch`, `CommitConflict`, and the errors of reading. Nothing
-    is committed then.
+    If the transaction of the target is already committed, nothing is done. Raises `AmbiguousMerge`, `InvalidStatement`,
+    `SchemaMismatch`, `CommitConflict`, and the errors of reading. Nothing is committed then.
     """
     if target.has_committed():
         return ChangeResult()
@@ -422,13 +437,20 @@ def change(
 
 
 def hold_stream(name: str, frame: Any) -> Any:
-    """Return data that can be read more than once. Streams and frames become an Arrow table."""
+    """Return data that can be read more than once. Streams and pandas or Polars frames become an Arrow table.
+
+    Raises `InvalidOption`, naming `name`, for an object of another type.
+    """
     is_lasting = isinstance(frame, Table | Scan | pa.Table) or hasattr(frame, "sparkSession")
     return frame if is_lasting else arrow_table(name, frame)
 
 
 def query_of(one: Change, frames: Mapping[str, Any], arguments: Any, within: tuple[str, ...], text: str) -> Query:
-    """Return a query of the statement in this process. It reads the target's scan under the name `TARGET`."""
+    """Return the query `text` of a statement in this process. It reads the target's scan under the name `TARGET`.
+
+    `frames` are the data that the statement names, `arguments` the values of its parameters, and `within` the catalog
+    and namespace of short names.
+    """
     joins = JoinSettings(one.target.writes.options.memory_limit)
     return query(text, arguments, {**frames, TARGET: Scan(one.scan)}, within, joins=joins, pinned=one.pinned)
 
@@ -438,7 +460,8 @@ def run(
 ) -> ChangeResult:
     """Run an SQL statement that changes rows in this process.
 
-    `args` are the values of its parameters by name, and `text` is the statement for messages.
+    `args` are the values of its parameters by name, `within` is the catalog and namespace of short names, and `text` is
+    the statement for messages.
     """
     found = changed_table(statement.target, within, frames, text)
     return found.run({}, lambda target, _: change(target, statement, frames, args or None, within))

@@ -29,7 +29,9 @@ _Statement = TypeVar("_Statement", bound=Delete | Update | Merge)
 
 
 def check_parts(statement: Delete | Update | Merge) -> None:
-    """Raise `InvalidStatement` for an expression that is empty, is not balanced, or reads columns it cannot read.
+    """Raise `InvalidStatement` for an expression that is empty, is not balanced, or reads a side without rows.
+
+    A MERGE clause for unmatched rows can read only the side that has them.
 
     Example:
         >>> check_parts(Delete(TableName(("t",)), Sql("id = 1) OR (TRUE")))
@@ -49,7 +51,7 @@ def check_parts(statement: Delete | Update | Merge) -> None:
 
 
 def unstable_call(text: str) -> str | None:
-    """Return the first called function in an expression that returns another value at each call; None without one.
+    """Return the first nondeterministic function that an expression calls, such as `rand`; None without one.
 
     Example:
         >>> unstable_call("note = 'rand()' AND rand () > price"), unstable_call("note = 'rand()'")
@@ -81,7 +83,7 @@ def _check_whole(text: str) -> None:
 
 
 def _check_reads(text: str, absent: str, when: When) -> None:
-    """Raise `InvalidStatement` if a MERGE clause reads the side that has no row for it.
+    """Raise `InvalidStatement` if a MERGE clause reads the side `absent`, which has no row for it.
 
     Expressions with subqueries are not checked, because names in them may mean the subqueries' own tables.
     """
@@ -132,7 +134,9 @@ def _shorten(text: str, target: TableName, known: set[str]) -> str:
 
 
 def qualify_sides(statement: _Statement, target: Sequence[str], source: Sequence[str]) -> _Statement:
-    """Qualify the unqualified columns of MERGE clauses that have only one side, where a name may mean either side.
+    """Qualify unqualified columns in MERGE clauses for unmatched rows, which have only one side.
+
+    Without the qualifier, the name could mean a column of either side.
 
     Args:
         statement: The statement.
@@ -209,13 +213,16 @@ def translate_error_places(statement: Delete | Update | Merge, query: str, colum
 
 
 def relocate_error(statement: Delete | Update | Merge, query: str, message: str) -> str:
-    """Return a message about a query with the place in the expression that the user wrote, instead of in the query."""
+    """Return an error message about a query with the place in the user's expression instead of the place in the query.
+
+    A message without a place is returned unchanged.
+    """
     found = _PLACE.search(message)
     return message if found is None else message[: found.start()] + _own_place(statement, query, found)
 
 
 def _sides(statement: Merge, qualifier: str) -> str:
-    """Return a hint with the names of a MERGE's sides, for an unknown qualifier; empty for a known one."""
+    """Return a hint with the qualifiers of a MERGE's sides, if `qualifier` is not one of them; otherwise ""."""
     target, source = statement.target.qualifier, statement.source_alias
     if qualifier.lower() in (target.lower(), (source or "").lower()):
         return ""
@@ -223,7 +230,10 @@ def _sides(statement: Merge, qualifier: str) -> str:
 
 
 def _own_place(statement: Delete | Update | Merge, query: str, found: re.Match[str]) -> str:
-    """Return the underlined place in the longest expression that contains it; empty if no expression does."""
+    """Return the end of a message that underlines the place in the longest expression of the user that contains it.
+
+    `found` is the match of `_PLACE`, a line and a column of `query`. Returns "" if no expression contains the place.
+    """
     line, column, size = int(found[1]), int(found[2]), len(found[3])
     lines = query.split("\n")
     if line > len(lines):
@@ -243,7 +253,7 @@ def _own_place(statement: Delete | Update | Merge, query: str, found: re.Match[s
 
 
 def _expressions(statement: Delete | Update | Merge) -> list[Sql]:
-    """Return all conditions and assigned values."""
+    """Return all conditions and assigned values of a statement."""
     found: list[Sql] = []
 
     def take(each: Sql) -> Sql:

@@ -47,9 +47,11 @@ class InsertColumn:
 class Insertion:
     """An INSERT into an open table.
 
+    - `options`: the write options.
     - `values`: the values of the statement's parameters, by name.
     - `case_sensitive`: whether listed columns must match in case.
-    - `checks_floats`: whether integer columns reject floats too large to be exact: they may be rounded integers.
+    - `checks_floats`: whether DOUBLE values of 2^53 and more (FLOAT: 2^24) are rejected by integer columns. They may be
+      integers that pandas rounded.
     """
 
     statement: Insert
@@ -64,7 +66,7 @@ class Insertion:
         return self.target.writes.schema.fields
 
     def _column(self, name: str) -> t.Field:
-        """Return the column of a name; raises `NoSuchColumn` if no column or several columns match."""
+        """Return the table's column of a name; raises `NoSuchColumn` if no column or several columns match."""
         names = [each.name for each in self._fields]
         found = match_names(name, names, case_sensitive=self.case_sensitive)
         if len(found) != 1:
@@ -74,7 +76,11 @@ class Insertion:
 
     @cached_property
     def partition(self) -> dict[str, str]:
-        """The values of PARTITION as SQL text, by column."""
+        """The values of PARTITION as SQL text, by column.
+
+        Columns without a value (dynamic partition columns) are left out. Raises `InvalidStatement` for a column that is
+        not a partition column.
+        """
         partitioning = self.target.scan.table.partitioning
         names = set(self.target.writes.partition_sources).intersection(
             names[0] for names in map(parse_reference, _fields_of(partitioning)) if len(names) == 1
@@ -93,7 +99,10 @@ class Insertion:
 
     @cached_property
     def target_columns(self) -> list[t.Field] | None:
-        """The table's columns for the query's columns, in order; None if they are matched by name."""
+        """The table's columns for the query's columns, in order; None if they are matched by name.
+
+        Raises `InvalidStatement` for a column that is listed twice or also has a value in PARTITION.
+        """
         if self.statement.by_name:
             return None
         if self.statement.columns is None:
@@ -119,11 +128,11 @@ class Insertion:
 
     @property
     def query(self) -> str:
-        """The query, with `DEFAULT` replaced."""
+        """The SQL query of the rows, with `DEFAULT` replaced and the WITH clause before INSERT added."""
         return self._with_defaults[0]
 
     def outputs(self, found: Columns, kinds: Sequence[t.Type], *, ansi: bool) -> list[InsertColumn]:
-        """Return the columns to write.
+        """Return the columns to write, each with the SQL that casts the query's value to the column's type.
 
         Args:
             found: The names and types of the query's columns.
@@ -154,7 +163,11 @@ class Insertion:
         return outputs
 
     def _match_columns(self, found: Columns) -> list[t.Field | None]:
-        """Return the table's column for each column of the query; None for a column to add."""
+        """Return the table's column for each column of the query; None for a column to add (schema evolution).
+
+        `found` has the names and types of the query's columns. Raises `SchemaMismatch` for a wrong number of columns,
+        and `NoSuchColumn` or `InvalidStatement` for a name that cannot be matched.
+        """
         evolves = self.statement.with_schema_evolution
         names = [name for name, _ in found]
         if self.target_columns is None:
@@ -178,7 +191,7 @@ class Insertion:
         return [*self.target_columns, *[None] * (len(found) - expected)]
 
     def projection_query(self, outputs: Sequence[InsertColumn], count: int) -> str:
-        """Return the query of the columns to write. `count` is the number of columns in `self.query`."""
+        """Return the SQL query of the columns to write. `count` is the number of columns in `self.query`."""
         columns = ", ".join(f"{each.text} AS {backquote(each.name)}" for each in outputs)
         names = ", ".join(backquote(f"c{n}") for n in range(count))
         return f"SELECT {columns} FROM ({self.query}\n) AS `lakescan_rows` ({names})"
@@ -200,7 +213,10 @@ class Insertion:
         return overwrite_rows(self.target, rows, self.options, where, reads_target=reads_target)
 
     def _overwrite_filter(self, texts: Mapping[str, str], value_of: Callable[[str], Any]) -> Predicate | None:
-        """Return the filter of the rows to replace; None for all rows, or for dynamic partition overwrite."""
+        """Return the filter of the rows to replace; None for all rows, or for dynamic partition overwrite.
+
+        `texts` has the SQL of PARTITION's values by column, and `value_of` evaluates it.
+        """
         if self.statement.replace_where is not None:
             return as_predicate(with_values(self.statement.replace_where.text, self.values))
         if not self.partition or self.options.is_dynamic:
@@ -253,7 +269,8 @@ def insert(
 ) -> WriteResult:
     """Run an SQL INSERT in this process.
 
-    `args` are the values of its parameters by name, and `text` is the statement for messages.
+    `args` are the values of its parameters by name, `within` is the catalog and namespace of short names, and `text` is
+    the statement for messages.
     """
 
     def run(text: str) -> Query:
@@ -277,10 +294,11 @@ def insert(
 
 
 def _check_members(path: str, found: t.Type, kind: t.Type) -> None:
-    """Raise `SchemaMismatch` for a struct whose members are in another order than the column's.
+    """Raise `SchemaMismatch` for a struct whose members are in another order than the column's, at any depth.
 
-    Spark matches members by position, and Delta sometimes by name. The writer matches them by name, so the result is
-    the same for all only if the order is the same.
+    `path` is the column's name for messages, `found` the type of the value, and `kind` the type of the column. Spark
+    matches members by position, and Delta sometimes by name. The writer matches them by name, so the result is the same
+    for all only if the order is the same.
     """
     match found, kind:
         case t.Struct(), t.Struct():
@@ -351,7 +369,10 @@ def with_defaults(
 
 
 def _rows(words: TokenReader) -> list[list[tuple[int, int]]]:
-    """Return the token ranges of the values in each row of VALUES or of a single SELECT; empty for other queries."""
+    """Return the token ranges of the values in each row of VALUES or of a single SELECT without FROM.
+
+    Returns an empty list for other queries.
+    """
     end = len(words.words)
     start = words.find(lambda n: words.spells(n, "VALUES") or words.spells(n, "SELECT"))
     if start >= end:
@@ -372,7 +393,10 @@ def _rows(words: TokenReader) -> list[list[tuple[int, int]]]:
 
 
 def _first_literal(columns: Sequence[t.Field], places: frozenset[int], rules: ColumnRules) -> int:
-    """Return the index of the first column whose default is a literal."""
+    """Return the first index in `places` whose column is not computed, so that its default is a literal or null.
+
+    Raises `UnsupportedFeature` if all of them are generated or identity columns.
+    """
     for n in sorted(places):
         if n < len(columns) and columns[n].name not in {*rules.generated, *rules.identities}:
             return n
@@ -383,7 +407,10 @@ def _first_literal(columns: Sequence[t.Field], places: frozenset[int], rules: Co
 
 
 def _default_of(column: t.Field, rules: ColumnRules) -> str:
-    """Return the default of a column as an SQL literal; raises `UnsupportedFeature` for a computed column."""
+    """Return the default of a column as an SQL literal, NULL without a default.
+
+    Raises `UnsupportedFeature` for a generated or identity column.
+    """
     if column.name in rules.generated or column.name in rules.identities:
         raise UnsupportedFeature(
             f"DEFAULT for the computed column {column.name!r} in only some rows",
@@ -395,7 +422,10 @@ def _default_of(column: t.Field, rules: ColumnRules) -> str:
 
 
 def with_values(text: str, values: Mapping[str, Any], of: Callable[[Any], str] = literal) -> str:
-    """Replace the named parameters of a text by literals. `of` converts a value to SQL."""
+    """Return the text with its named parameters replaced by SQL literals. `of` converts a value to SQL.
+
+    Parameters without a value are left unchanged.
+    """
     if not values or ":" not in text:
         return text
     words = TokenReader(text).words

@@ -11,7 +11,7 @@ from lakescan.reading.deletes.deletion_vectors import bitmap_of
 
 
 class DuplicateMatch(Exception):
-    """A row was matched twice. Pickled by workers."""
+    """The row at a position of the data file `path` was matched twice. Pickled by workers."""
 
     def __init__(self, path: str, position: int) -> None:
         super().__init__(path, position)
@@ -20,10 +20,11 @@ class DuplicateMatch(Exception):
 
 
 class RowPositions:
-    """The matched rows, by data file and position.
+    """The target rows that a statement matched, as bitmaps of row positions by data file.
 
-    - `changed`: by file, the rows to delete because they are deleted or updated.
-    - `matched`: by file, all matched rows. Filled only if `is_unique`, to detect rows that are matched twice.
+    - `changed`: the rows to delete because they are deleted or updated.
+    - `matched`: all matched rows. Filled only if `is_unique`, to detect rows that are matched twice.
+    - `is_unique`: whether it is an error if a row is matched twice.
     """
 
     def __init__(self, *, is_unique: bool) -> None:
@@ -34,8 +35,8 @@ class RowPositions:
     def add(self, files: pa.Array, positions: pa.Array, is_changed: np.ndarray) -> None:
         """Add the rows of a batch. Rows to insert have a null file and are skipped.
 
-        Raises `DuplicateMatch` if a row is matched twice and `is_unique` is set. The loop runs once per file in the
-        batch.
+        `is_changed` is a mask of the rows to delete. Raises `DuplicateMatch` if a row is matched twice and `is_unique`
+        is set. The loop runs once per file in the batch.
         """
         there = files.is_valid() if files.null_count else None
         if there is not None:
@@ -63,7 +64,7 @@ class RowPositions:
 
 
 def unite(found: dict[str, BitMap64], path: str, more: BitMap64) -> None:
-    """Add row positions of a file."""
+    """Add row positions of the file `path` to the bitmaps in `found`."""
     known = found.get(path)
     if known is None:
         found[path] = more
@@ -72,7 +73,7 @@ def unite(found: dict[str, BitMap64], path: str, more: BitMap64) -> None:
 
 
 def unite_matches(found: dict[str, BitMap64], path: str, more: BitMap64) -> None:
-    """Add row positions of a file; raises `DuplicateMatch` if one of them is there already."""
+    """Add row positions of the file `path` to the bitmaps in `found`; raises `DuplicateMatch` for a known position."""
     known = found.get(path)
     if known is not None and (both := known & more):
         raise DuplicateMatch(path, int(both[0]))

@@ -20,8 +20,10 @@ class MergeBuilder:
 
     For each matched row, the first `when_matched` clause whose condition is true applies. The same holds for source
     rows without a match (`when_not_matched`) and for target rows without a match (`when_not_matched_by_source`).
-    Conditions and values are SQL expressions over the columns of both sides, qualified by the sides' aliases. Each
-    method returns a new builder.
+    Conditions and values are SQL expressions over the columns of both sides, qualified by the sides' aliases.
+
+    Each method for a clause returns a new builder. It raises `InvalidStatement` for a clause that never applies,
+    because an earlier clause for the same rows has no condition.
 
     Example:
         >>> orders.merge(changes, on="t.id = s.id") \\
@@ -149,7 +151,10 @@ class MergeBuilder:
 
 
 def assignments_of(values: Mapping[str, Any]) -> tuple[Assignment, ...]:
-    """Return assignments from values by column name. Dots in a name lead to struct members."""
+    """Return assignments from SQL values by column name. Dots in a name lead to struct members.
+
+    Raises `InvalidStatement` for an empty mapping, and for a value that is not text.
+    """
     if not values:
         raise InvalidStatement("no column is set: name at least one column and its value")
     found = []
@@ -163,7 +168,8 @@ def assignments_of(values: Mapping[str, Any]) -> tuple[Assignment, ...]:
 def merge_of(on: str, target: str, source: str) -> Merge:
     """Return a MERGE without clauses; raises `InvalidStatement` if the aliases are the same.
 
-    `target` and `source` are the aliases. The engine reads the source's rows under the name `SOURCE`.
+    `on` is the SQL join condition. `target` and `source` are the aliases. The engine reads the source's rows under the
+    name `SOURCE`.
     """
     if target.lower() == source.lower():
         raise InvalidStatement(f"the aliases of target and source are both {target!r}")

@@ -73,8 +73,8 @@ def cast_to_column(
         found: The type of the value.
         column: The column.
         ansi: Whether casts of the session fail for values that do not fit (`spark.sql.ansi.enabled`).
-        checks_floats: Whether floats that could be rounded integers fail the statement for integer columns. pandas
-            converts integers with nulls to such floats.
+        checks_floats: Whether a DOUBLE of 2^53 or more (FLOAT: 2^24) fails the statement for an integer column. It may
+            be a rounded integer, because pandas converts integers with nulls to floats.
         members: The rules for other members of a struct.
         own: The SQL of the column's current value, which provides the members that a struct lacks; None for null.
 
@@ -122,7 +122,11 @@ class Cast(Protocol):
     """Converts the SQL of a value to the type of its column or struct member. See `cast_to_column`."""
 
     def __call__(self, place: int, path: tuple[str, ...], value: str, column: t.Field, own: str | None = None) -> str:
-        """Return the SQL. `place` is the index of the value in the query, `path` the names that lead to the member."""
+        """Return the SQL of `value` cast to the type of `column`.
+
+        `place` is the index of the whole value in the query, and `path` the names that lead to the member in it. `own`
+        is as in `cast_to_column`.
+        """
 
 
 def column_caster(
@@ -154,7 +158,9 @@ def column_caster(
 def check_members(path: str, found: t.Type, kind: t.Type, members: MemberRules = JUST_THESE) -> None:
     """Raise `SchemaMismatch` for structs whose members differ from the column's, at any depth.
 
-    A missing member would lose its value, and an additional one could not be stored. Order and case do not matter.
+    A missing member would lose its value, and an additional one could not be stored, unless `members` allows it. Order
+    and case do not matter. `path` is the column's name for messages, `found` the type of the value, and `kind` the
+    column's.
     """
     match found, kind:
         case t.Struct(), t.Struct():
@@ -183,7 +189,10 @@ def _member_names(struct: t.Struct) -> str:
 def _matched_members(
     found: t.Struct, kind: t.Struct
 ) -> tuple[list[tuple[t.Field, t.Field]], list[t.Field], list[t.Field]]:
-    """Return the members of both structs, the members only in `kind`, and the members only in `found`."""
+    """Return pairs of members with the same name, the members only in `kind`, and the members only in `found`.
+
+    Each pair has the member of `found` first. Case does not matter.
+    """
     places = places_of(kind.fields, found.fields)
     pairs = [(found.fields[n], each) for each, n in zip(kind.fields, places, strict=True) if n is not None]
     missing = [each for each, n in zip(kind.fields, places, strict=True) if n is None]
@@ -191,7 +200,10 @@ def _matched_members(
 
 
 def _keep_members(value: str, found: t.Struct, kind: t.Struct, own: str) -> str:
-    """Return the SQL of a struct whose missing members are taken from the table's current value."""
+    """Return the SQL of the struct `value`, with members that it lacks taken from the table's current struct `own`.
+
+    `found` is the type of the value, and `kind` the type of the result. A null value stays null.
+    """
     pairs, missing, _ = _matched_members(found, kind)
     theirs = {ours.name: each for each, ours in pairs}
     nested_ones = [each for each, ours in pairs if isinstance(ours.type, t.Struct) and each.type != ours.type]
@@ -231,7 +243,7 @@ def _is_assignable(found: t.Type, kind: t.Type) -> bool:
 
 
 def _always_fits(found: t.Type, kind: t.Type) -> bool:
-    """Return whether every value of a type fits the other, so the cast never fails."""
+    """Return whether every value of the type `found` fits the type `kind`, so the cast never fails."""
     if found == t.STRING:
         return False
     if kind == t.STRING or kind in t.FLOATING or _is_time(kind):
@@ -247,7 +259,7 @@ def _always_fits(found: t.Type, kind: t.Type) -> bool:
 
 
 def _nested_type_name(kind: t.Type) -> str | None:
-    """Return the SQL name of a type; None if it contains a type without an SQL name."""
+    """Return the SQL name of a type; None if the type, or one inside it, has no SQL name."""
     inner = [_nested_type_name(each.type) for each in t.children(kind)]
     if None in inner:
         return None
@@ -317,7 +329,7 @@ def match_names(name: str, names: Sequence[str], *, case_sensitive: bool) -> lis
 
 
 def strip_qualifiers(statement: DmlStatement, columns: Sequence[str], *, case_sensitive: bool = False) -> DmlStatement:
-    """Remove the table's name from the assigned columns of a statement. See `column_of`.
+    """Return the statement without the table's name in front of assigned columns. See `column_of`.
 
     Raises:
         InvalidStatement: A column is set twice.

@@ -31,19 +31,19 @@ _EVERY = (
 
 
 def delete(target: Target, where: str | Predicate | None, executor: PlanningExecutor | None = None) -> ChangeResult:
-    """Delete the rows of a target that match a condition. See `Table.delete`."""
+    """Delete the rows of a target that match a condition, or all rows if it is None. See `Table.delete`."""
     condition, given = _condition(where)
     return change(target, Delete(_anonymous_name(target), condition), {}, executor=executor, of_sql=False, given=given)
 
 
 def update(target: Target, values: Mapping[str, str], where: str | Predicate | None) -> ChangeResult:
-    """Update the rows of a target that match a condition. See `Table.update`."""
+    """Update the rows of a target that match a condition, or all rows if it is None. See `Table.update`."""
     condition, given = _condition(where)
     return change(target, Update(_anonymous_name(target), assignments_of(values), condition), {}, given=given)
 
 
 def _condition(where: str | Predicate | None) -> tuple[Sql | None, Predicate | None]:
-    """Return a condition as SQL text, or as a predicate; the other is None."""
+    """Return a condition as SQL text and None, or None and a predicate; two None without a condition."""
     return (None, where) if isinstance(where, Predicate) else (None if where is None else Sql(where), None)
 
 
@@ -110,7 +110,10 @@ def _columns_of(rows: Any) -> tuple[dict[str, t.Type], bool]:
 
 
 def _query_rows(rows: Any, text: str) -> list[dict[str, Any]]:
-    """Return the rows of a query over a source."""
+    """Return the rows of a query as dictionaries.
+
+    The query names the source `SOURCE`; Spark runs it for a Spark frame.
+    """
     if hasattr(rows, "sparkSession"):
         from lakescan.spark.statements.sql import run_sql
 
@@ -123,7 +126,10 @@ def _query_rows(rows: Any, text: str) -> list[dict[str, Any]]:
 
 
 def _check_keys(target: Target, rows: Any, stored: StoredKeys) -> None:
-    """Raise `SchemaMismatch` for a key that would be stored as another value, which could be an existing row's key."""
+    """Raise `SchemaMismatch` for a key that would be stored as another value, which could be an existing row's key.
+
+    `rows` is the source, and `stored` has the keys that are converted when they are stored.
+    """
     text = stored.change_query(SOURCE)
     if text is None:
         return
@@ -133,7 +139,10 @@ def _check_keys(target: Target, rows: Any, stored: StoredKeys) -> None:
 
 
 def _check_unique(target: Target, rows: Any, source: str, keys: Sequence[str]) -> None:
-    """Raise `AmbiguousMerge` if several of the new rows have the same keys."""
+    """Raise `AmbiguousMerge` if several of the new rows have the same keys, as they are stored. Null keys are ignored.
+
+    `source` is the FROM item of the rows, from `StoredKeys.source`.
+    """
     columns = ", ".join(backquote(name) for name in keys)
     filled = " AND ".join(f"{backquote(name)} IS NOT NULL" for name in keys)
     found = _query_rows(
@@ -151,9 +160,9 @@ def _check_unique(target: Target, rows: Any, source: str, keys: Sequence[str]) -
 
 
 def keys_of(target: Target, keys: Sequence[str] | None) -> list[str]:
-    """Return the key columns: `keys`, or else the table's identifier fields.
+    """Return the names of the key columns: `keys`, or else the table's identifier fields.
 
-    Raises `InvalidOption` if there are neither, and `UnsupportedFeature` for a key in a struct.
+    Raises `InvalidOption` if there are neither, and `UnsupportedFeature` for an identifier field in a struct.
     """
     schema = target.scan.snapshot.schema
     if keys:

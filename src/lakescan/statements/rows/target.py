@@ -25,9 +25,10 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class ChangedTable:
-    """A table to change, and the write options that its name implies: `t.branch_audit` is a branch.
+    """A table to change, and the write options that its name implies.
 
-    `session` holds the session's settings for staging rows (write-audit-publish).
+    The name `t.branch_audit` implies the branch `audit`. `session` holds the session's settings for staging rows
+    (write-audit-publish).
     """
 
     table: Table
@@ -76,7 +77,10 @@ def changed_table(
 
 
 def names_table(name: TableName, within: tuple[str, ...], frames: Mapping[str, Any]) -> bool:
-    """Return whether a name can only mean a lakescan table: by path, known catalog, current namespace, or passed data.
+    """Return whether a name can only mean a lakescan table.
+
+    This holds for a path, a name in a known catalog, the name of passed data, and any name if `within`, the current
+    catalog and namespace, is set.
 
     Example:
         >>> names_table(TableName(("local", "shop", "orders")), (), {})
@@ -129,7 +133,8 @@ def _catalog_table(parts: tuple[str, ...], within: tuple[str, ...]) -> ChangedTa
 def _branch_table(table: Table, part: str, parts: tuple[str, ...]) -> ChangedTable:
     """Return a table with an existing branch to change. A mistyped name creates no branch.
 
-    `part` is the last part of the name, `parts` the whole name.
+    `part` is the last part of the name, `parts` the whole name. Raises `InvalidStatement` for a tag, `NoSuchTable` for
+    another part, and the error of reading a missing branch.
     """
     if part.lower().startswith(_TAG):
         raise InvalidStatement(f"{'.'.join(parts)} is a tag, whose snapshot never changes. Write to a branch")

@@ -32,7 +32,7 @@ _MOST_DIGITS = 38
 class StoredKey:
     """A key column of a source whose values are converted when they are stored.
 
-    - `name`: the source's column. `column`: the table's column. `type`: its type, for messages.
+    - `name`: the source's column. `column`: the table's column. `type`: the table column's type, for messages.
     - `text`: the SQL of the stored value.
     - `changed`: the SQL of whether the stored value differs from the source's; None if it never does.
     """
@@ -45,7 +45,7 @@ class StoredKey:
 
     @property
     def problem(self) -> str:
-        """The message about a key that would change, to follow its value."""
+        """The end of the message about a key that would change. Its name and value come before."""
         return (
             f"which the key column {self.column.name!r} ({self.type}) would store as another value. Nothing was "
             "changed. Round or cast the keys first"
@@ -54,7 +54,7 @@ class StoredKey:
 
 @dataclass(frozen=True)
 class StoredKeys:
-    """The keys whose values are converted when they are stored. `columns` are all columns of the source."""
+    """The key columns whose values are converted when they are stored. `columns` are all columns of the source."""
 
     columns: tuple[str, ...]
     keys: tuple[StoredKey, ...]
@@ -83,7 +83,10 @@ class StoredKeys:
         return ", ".join(f"the key {each.column.name!r} is {each.type}" for each in self.keys)
 
     def source(self, name: str) -> str:
-        """Return the FROM item of a source: its name, or a subquery with the keys as they are stored."""
+        """Return the FROM item that reads the source `name` with its keys as they are stored.
+
+        It is only the name if no key is converted.
+        """
         if not self.keys:
             return backquote(name)
         return f"(SELECT {', '.join(self.items)} FROM {backquote(name)})"
@@ -100,7 +103,10 @@ class StoredKeys:
         return [each for each in self.keys if each.changed is not None]
 
     def change_query(self, name: str) -> str | None:
-        """Return a query for one source row with a key that would change; None if no key can change."""
+        """Return an SQL query for one row of the source `name` with a key that would change.
+
+        Returns None if no key can change.
+        """
         if not self.lossy_keys:
             return None
         items = [backquote(each.name) for each in self.lossy_keys]
@@ -109,7 +115,7 @@ class StoredKeys:
         return f"SELECT {', '.join(items)} FROM {backquote(name)} WHERE {condition} LIMIT 1"
 
     def refuse(self, table: str, row: Mapping[str, Any]) -> None:
-        """Raise `SchemaMismatch` for a row that `change_query` returned."""
+        """Raise `SchemaMismatch` for a row that `change_query` returned. `table` is the name for the message."""
         for n, each in enumerate(self.lossy_keys):
             if row[_mark(n)]:
                 raise SchemaMismatch(f"upsert into {table}: a row has {each.name} = {row[each.name]!r}, {each.problem}")
@@ -138,7 +144,10 @@ def _make_stored_key(name: str, found: t.Type, column: t.Field, target: Target, 
 
 
 def _is_kept(found: t.Type, kind: t.Type) -> bool:
-    """Return whether a key can be compared without a cast, because storing it keeps its value or fails."""
+    """Return whether a key of the type `found` can be compared with a column of the type `kind` without a cast.
+
+    This holds if storing the key keeps its value or fails.
+    """
     whole = found in t.INTEGRAL and kind in t.INTEGRAL
     return whole or t.is_widening(found, kind) or (found == t.DATE and isinstance(kind, t.Timestamp))
 
@@ -146,7 +155,8 @@ def _is_kept(found: t.Type, kind: t.Type) -> bool:
 def _change_test(given: str, stored: str, found: t.Type, kind: t.Type) -> str | None:
     """Return the SQL of whether a key is stored as another value; None if it never is.
 
-    String keys are compared as numbers or timestamps of a higher precision than the column's.
+    `given` is the SQL of the key with the type `found`, and `stored` its cast to the column's type `kind`. String keys
+    are compared as numbers or timestamps of a higher precision than the column's.
     """
     exact = given
     if found == t.STRING:
@@ -162,7 +172,10 @@ def _change_test(given: str, stored: str, found: t.Type, kind: t.Type) -> str | 
 
 
 def upsert_by_equality(target: Target, rows: pa.Table, keys: Sequence[str]) -> ChangeResult:
-    """Upsert rows with unique keys in this process, by equality deletes."""
+    """Upsert rows with unique keys in this process, by equality deletes that remove the old rows without reading them.
+
+    Raises `SchemaMismatch` if the rows lack a column or struct member. If writing fails, the written files are deleted.
+    """
     check_all_columns(target, rows.column_names)
     columns = {each.name.lower(): each for each in columns_of(rows.schema)}
     for each in target.writes.schema.fields:
@@ -179,9 +192,9 @@ def upsert_by_equality(target: Target, rows: pa.Table, keys: Sequence[str]) -> C
 
 
 def check_keys(rows: pa.Table, keys: Sequence[str], table: str) -> list[str]:
-    """Return the rows' key columns; raises `SchemaMismatch` for a missing column or a null key.
+    """Return the names of the rows' key columns; raises `SchemaMismatch` for a missing column or a null key.
 
-    A null key would delete rows that a merge keeps.
+    Equality deletes with a null key would delete rows that a merge keeps.
     """
     by_name = {name.lower(): name for name in rows.column_names}
     found = []
@@ -195,7 +208,10 @@ def check_keys(rows: pa.Table, keys: Sequence[str], table: str) -> list[str]:
 
 
 def check_all_columns(target: Target, columns: Sequence[str]) -> None:
-    """Raise `SchemaMismatch` if rows lack a column: the rows that they replace are not read to fill it."""
+    """Raise `SchemaMismatch` if the rows of an equality upsert lack a column of the table.
+
+    The rows that they replace are not read to fill it.
+    """
     given = {name.lower() for name in columns}
     missing = [name for name in target.writes.schema.names if name.lower() not in given]
     if missing:

@@ -48,6 +48,7 @@ class QueryAnalysis:
     """A parsed query, with its tables opened.
 
     - `text`: the statement, with names for its parameters. `tree`: its sqlglot tree. `values`: its parameters, by name.
+    - `tables`: the resolver that opened the tables.
     - `named`: the table of each occurrence. `unknown`: occurrences that can only be views or frames of the engine.
     - `frames`: the rows that the user passed by name, for queries in this process.
     """
@@ -62,7 +63,11 @@ class QueryAnalysis:
 
     @cached_property
     def pushdowns(self) -> dict[Occurrence, Pushdown]:
-        """The columns, conditions and limits to push into each scan, metadata tables excepted."""
+        """The columns, conditions and limit to push into each scan. Metadata tables are left out.
+
+        Nothing is pushed if session settings change the meaning of the text (`QuerySettings.reads_as_default`), for
+        pipe syntax, and for a statement that is nested too deeply.
+        """
         nothing = {each: Pushdown() for each, named in self.named.items() if named.schema is not None}
         if not self.tables.settings.reads_as_default or has_pipes(self.text):
             return nothing
@@ -91,12 +96,15 @@ class QueryAnalysis:
 
     @cached_property
     def scans(self) -> dict[Occurrence, ScanSpec]:
-        """The scans of the tables, pruned by join keys. Metadata tables have none."""
+        """The scan of each table, narrowed by the statement's conditions and pruned by join keys.
+
+        Metadata tables are left out.
+        """
         return self.join_keys.scans | {each: named.spec for each, named in self.named.items() if named.is_given}
 
     @cached_property
     def join_keys(self) -> JoinKeys:
-        """The scans, narrowed by the statement's conditions, and the keys of joins between them."""
+        """The scans, narrowed by the statement's own conditions, and the joins whose keys may prune them further."""
         specs = {each: self.named[each].narrow(pushed) for each, pushed in self.pushdowns.items()}
         among = {
             each: [(path, values) for path, values in pushed.among if all(map(self._has_keys, values))]
@@ -106,19 +114,22 @@ class QueryAnalysis:
         return JoinKeys(specs, among, rows=lambda each: self.tables.views.rows(each.names[0]))
 
     def _has_keys(self, values: ValuesOf) -> bool:
-        """Return whether a scan's values can prune other scans.
+        """Return whether the column `values` may provide keys that prune other scans.
 
         This is false for net changes, where changes cancel out only after the scan.
         """
         return values.occurrence not in self.named or not self.named[values.occurrence].is_net
 
     def reads_table(self, location: str) -> bool:
-        """Return whether the query reads the table at a location."""
+        """Return whether the query reads a table with exactly this location."""
         return any(named.spec.table.location == location for named in self.named.values())
 
     @property
     def aggregate_table(self) -> Occurrence | None:
-        """The only table of a query that selects just counts, minimums and maximums; None for other queries."""
+        """The only table of a query that selects just counts, minimums and maximums; None for other queries.
+
+        The changes of a table do not count.
+        """
         found = [
             each for each, pushed in self.pushdowns.items() if pushed.aggregates and not self.named[each].is_changes
         ]
@@ -126,19 +137,19 @@ class QueryAnalysis:
 
     @cached_property
     def metadata_row(self) -> list[pa.Scalar] | None:
-        """The only row of the result, if metadata is enough to compute its aggregates; otherwise None."""
+        """The values of the only result row, if metadata is enough to compute them; otherwise None."""
         each = self.aggregate_table
         return None if each is None else aggregates_by_metadata(self.scans[each], self.pushdowns[each].aggregates)
 
     @cached_property
     def metadata(self) -> dict[Occurrence, MetadataTable]:
-        """The metadata tables that the query reads."""
+        """The metadata tables that the query reads, by occurrence."""
         found = {each: named.metadata_table for each, named in self.named.items()}
         return {each: table for each, table in found.items() if table is not None}
 
     @cached_property
     def names(self) -> dict[str, ScanSpec | Changes | MetadataTable]:
-        """The source of rows of each table, by the engine's name for the table."""
+        """The scan, changes or metadata table of each occurrence, by the name that `name_of` returns."""
         return dict(zip(map(self.name_of, self.named), map(self._row_source, self.named), strict=True))
 
     def _row_source(self, each: Occurrence) -> ScanSpec | Changes | MetadataTable:
@@ -147,13 +158,20 @@ class QueryAnalysis:
         return self.scans[each] if each in self.scans else self.metadata[each]
 
     def name_of(self, each: Occurrence) -> str:
-        """Return the engine's name for a table, which occurs nowhere in the statement."""
+        """Return the engine's name for a table, such as `lakescan_table_0`.
+
+        The statement does not contain this name.
+        """
         number = list(self.named).index(each)
         return f"{PREFIX}{'_' * self.text.lower().count(PREFIX)}{number}"
 
     @cached_property
     def duckdb_query(self) -> DuckDBQuery:
-        """The query in DuckDB's dialect. Tables have the engine's names, and frames have the user's."""
+        """The query in DuckDB's dialect. Tables are named by `name_of`, and frames as by the user.
+
+        Raises `UnsupportedFeature` for pipe syntax and for SQL that cannot be translated, and `InvalidStatement` for an
+        invalid query.
+        """
         if has_pipes(self.text):
             raise UnsupportedFeature(
                 "|> in SQL that runs in this process", "Run the statement with lakescan.spark.sql."
@@ -176,7 +194,10 @@ class QueryAnalysis:
             raise InvalidStatement(_ABSENT.sub(self._with_hint, str(error))) from error
 
     def _with_hint(self, absent: re.Match[str]) -> str:
-        """Rewrite DuckDB's message about a missing column to suggest columns of the whole tables."""
+        """Return the message about an unknown column, with suggestions from all columns of the tables.
+
+        `absent` is the match of `_ABSENT` in the message.
+        """
         schemas = [named.schema for named in self.named.values() if named.schema is not None]
         hidden = {name for named in self.named.values() for name in named.hidden}
         names = [field.name for schema in schemas for field in schema.fields if field.name not in hidden]
@@ -192,19 +213,22 @@ class QueryAnalysis:
         return [(field.name, comparable_type(field.type)) for field in schema.fields]
 
     def _pads(self, each: Occurrence) -> dict[str, int]:
-        """Return the length of each CHAR(n) column, by name."""
+        """Return the length of each CHAR(n) column of an occurrence, by name; empty for a metadata table."""
         spec = self.scans.get(each)
         return {} if spec is None else {field.name: field.pad for field in spec.output.fields if field.pad}
 
     def text_with(self, names: Mapping[Occurrence, str]) -> str:
-        """Return the statement's text with other names for tables. Aliases keep the rest of the text valid."""
+        """Return the statement's text with each table replaced by its name in `names`.
+
+        Added aliases keep the qualifiers of columns valid.
+        """
         return restore_with_clauses(rename_tables(self.text, self.tree, names))
 
 
 def _metadata_names(tree: Any, shows_all: bool) -> set[str]:
-    """Return the names in a query that could be metadata columns, such as `_file`.
+    """Return the names in a query that begin with `_`, in lower case. They may be metadata columns, such as `_file`.
 
-    The result is empty if the engine's `*` returns these columns too (`shows_all`) and the query has a star.
+    The result is empty if the engine's `*` returns metadata columns too (`shows_all`) and the query has a star.
     """
     from sqlglot import exp
 
@@ -231,8 +255,11 @@ def analyze(
 ) -> QueryAnalysis:
     """Parse a query and open its tables.
 
-    `within` is the catalog and namespace of short names. The table of `pinned` is read in the snapshot of that scan
-    wherever the statement names it.
+    - `arguments`: the values of the statement's parameters.
+    - `frames`: the tables and scans that the user passed by name.
+    - `within`: the catalog and namespace of short names.
+    - `views`: the engine's own tables, views and frames, if any.
+    - `pinned`: a scan whose snapshot is read wherever the statement names its table.
 
     Raises `InvalidStatement` for an invalid query, and the errors of opening its tables.
     """
@@ -293,7 +320,10 @@ def _is_collection(value: Any) -> bool:
 
 
 def _expression(name: str, value: Any, taken: Mapping[str, Any], found: _Values) -> str:
-    """Build the expression of a value. Its parts are added to `found` as parameters with unused names."""
+    """Return the SQL of a parameter's value: `array(...)` for a list, `map(...)` for a mapping, otherwise `:name`.
+
+    The values inside are added to `found` as parameters, with names that are not in `taken`.
+    """
     if isinstance(value, Mapping):
         parts = [
             _expression(f"{name}_{side}{n}", each, taken, found)

@@ -13,13 +13,13 @@ Path = tuple[str, ...]
 
 @dataclass
 class ResolvedCondition:
-    """A condition, and its column nodes in the order of `columns_of`."""
+    """A condition (sqlglot tree), and its column nodes in the order of `columns_of`."""
 
     node: Any
     columns: list[Any]
 
     def with_paths(self, paths: Sequence[Path]) -> ResolvedCondition:
-        """Return a copy of the condition with its columns replaced by `paths`, in order."""
+        """Return a copy of the condition with its columns replaced by `paths`, in the same order."""
         node = self.node.copy()
         copies = columns_of(node)
         new = [_column(path) for path in paths]
@@ -33,14 +33,17 @@ class ResolvedCondition:
 
 @dataclass(frozen=True)
 class ValuesOf:
-    """The values of a column, or of a member of it, in one occurrence of a table."""
+    """The values of a column in one occurrence of a table.
+
+    `path` has the names of the column and of struct members in it.
+    """
 
     occurrence: Occurrence
     path: Path
 
 
 class AmongValues(ResolvedCondition):
-    """The condition that a column equals one of the values of other columns."""
+    """The condition that a column equals one of the values of the table columns `values`, as a join or IN requires."""
 
     def __init__(self, column: Any, values: tuple[ValuesOf, ...]) -> None:
         super().__init__(column, [column])
@@ -55,7 +58,7 @@ def _column(path: Path) -> Any:
 
 
 def columns_of(node: Any) -> list[Any]:
-    """Return the columns of a condition, including struct members that follow them, in a fixed order."""
+    """Return the column nodes of a condition, with the struct members that follow them, in a fixed order."""
     from sqlglot import exp
 
     found, pending = [], [node]
@@ -78,21 +81,21 @@ def is_path(dot: Any) -> bool:
 
 
 def conjuncts(node: Any) -> list[Any]:
-    """Return the operands of a chain of AND."""
+    """Return the operands of a chain of AND without parentheses around them; the condition itself if it is not AND."""
     from sqlglot import exp
 
     return _parts(node, exp.And)
 
 
 def disjuncts(node: Any) -> list[Any]:
-    """Return the operands of a chain of OR."""
+    """Return the operands of a chain of OR without parentheses around them; the condition itself if it is not OR."""
     from sqlglot import exp
 
     return _parts(node, exp.Or)
 
 
 def _parts(node: Any, kind: Any) -> list[Any]:
-    """Return the operands of a chain of one operator. Iterative, because chains may be long."""
+    """Return the operands of a chain of the operator `kind`, a sqlglot class. Iterative, because chains may be long."""
     from sqlglot import exp
 
     found, pending = [], [node]
@@ -108,7 +111,7 @@ def _parts(node: Any, kind: Any) -> list[Any]:
 
 
 def own_nodes(select: Any, kind: type) -> Iterator[Any]:
-    """Yield the nodes of a kind in a SELECT, without those in its subqueries."""
+    """Yield the nodes of the class `kind` below a node, without those in subqueries."""
     from sqlglot import exp
 
     pending = list(select.iter_expressions())

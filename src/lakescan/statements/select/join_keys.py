@@ -44,7 +44,8 @@ class JoinKeys:
 
     - `specs`: the scans, narrowed by the statement's own conditions.
     - `among`: for each scan that keys may prune, the columns restricted to values of other columns (`Pushdown.among`).
-    - `rows`: a function that returns the rows of an engine's frame, or None if they are not at hand.
+    - `rows`: a function that returns the rows of an engine's frame, or None if they are not in memory.
+    - `notes`: for each scan, texts about the keys that prune it, for EXPLAIN. Filled by `scans`.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class JoinKeys:
 
     @cached_property
     def scans(self) -> dict[Occurrence, ScanSpec]:
-        """The scans, pruned by join keys."""
+        """The scans, pruned by join keys. The first access reads the keys of small tables."""
         targets = {each for each, among in self._among.items() if among}
         if not targets:
             return self._specs
@@ -78,7 +79,7 @@ class JoinKeys:
         return self._specs
 
     def plan_of(self, each: Occurrence) -> ScanPlan | None:
-        """Return the plan of a scan if the one made to find join keys can be reused; otherwise None."""
+        """Return the plan made to find join keys, as the plan of the pruned scan; None if it cannot be reused."""
         spec, plan = self.scans[each], self._plans.get(each)
         if plan is None or spec.has_reporters:
             return None
@@ -87,9 +88,10 @@ class JoinKeys:
         return None if plan.files["partition"].type.num_fields else spec.plan_table(plan.table)
 
     def _useful_targets(self, targets: set[Occurrence]) -> set[Occurrence]:
-        """Return the tables whose files join keys can prune, and those to narrow before their own keys become useful.
+        """Return the targets whose files join keys can prune, and the targets that must be narrowed first.
 
-        Tables with one file, or whose files do not differ in the keys, cannot be pruned.
+        A target must be narrowed first if its own keys then prune another target. Tables with one file, or whose files
+        do not differ in the keys, cannot be pruned.
         """
         worth = {each for each in targets if self._has_several_files(each) and self._has_useful_keys(each)}
         while more := self._sources(worth) & targets - worth:
@@ -104,7 +106,7 @@ class JoinKeys:
         return {values.occurrence for each in targets for _, among in self._among[each] for values in among}
 
     def _size(self, each: Occurrence) -> float:
-        """Return the number of rows from the plan; infinite for a large table and for one of unknown size."""
+        """Return the number of rows of a table or frame; infinite if unknown or the table has too much metadata."""
         if each not in self._specs:
             rows = self._rows(each)
             return float("inf") if rows is None else rows.num_rows
@@ -113,7 +115,7 @@ class JoinKeys:
         return float("inf") if records is None else records
 
     def _plan(self, each: Occurrence) -> ScanPlan | None:
-        """Return the plan without join keys; None if the table has too much metadata to plan it twice."""
+        """Return the plan of a scan without join keys; None if the table has too much metadata to plan it twice."""
         if each not in self._plans:
             spec = self._specs[each]
             names = {path[0] for path, _ in self._among.get(each, ()) if len(path) == 1}
@@ -123,7 +125,7 @@ class JoinKeys:
         return self._plans[each]
 
     def _plan_of(self, spec: ScanSpec) -> ScanPlan | None:
-        """Return the plan of a scan. Equal scans share one plan."""
+        """Return the plan of a scan; None if the table has too much metadata. Equal scans share one plan."""
         for other, plan in self._made:
             if other == spec:
                 return plan
@@ -160,7 +162,11 @@ class JoinKeys:
             self._specs[each] = spec.where(conjunction(conditions)) if conditions else spec
 
     def _may_prune(self, each: Occurrence, path: Path) -> bool:
-        """Return whether the files differ in the values of a column, so that keys may exclude some of them."""
+        """Return whether join keys of a column may exclude some files of a table.
+
+        False if statistics are missing or the files' value ranges overlap too much. True for struct members, for
+        columns that partition fields may use, and for tables with too much metadata to plan.
+        """
         plan = self._plan(each)
         if plan is None or len(path) > 1 or _may_be_partitioned_by(path[0], plan):
             return True
@@ -180,7 +186,7 @@ class JoinKeys:
         return bool(upper.mean() - lower.mean() <= _USELESS_WIDTH * width)
 
     def _type(self, each: Occurrence, path: Path) -> t.Type | None:
-        """Return the type of a column if all engines compare its values alike; otherwise None."""
+        """Return the type of a column if all engines compare its values alike, as join keys require; otherwise None."""
         if each not in self._specs:
             rows = self._rows(each)
             if rows is None or len(path) > 1 or path[0].lower() not in map(str.lower, rows.column_names):
@@ -191,7 +197,11 @@ class JoinKeys:
         return kind if kind in (*t.INTEGRAL, *_EXACT) or is_exact else None
 
     def _distinct(self, values: ValuesOf, wanted: t.Type | None) -> pa.Array | None:
-        """Return the distinct values of a small table's column as `wanted`; None if they cannot serve as keys."""
+        """Return the distinct values of a small table's column, cast to `wanted` (integers to int64).
+
+        Returns None if the types differ, or the table is large, has no filter, or is a frame whose rows are not in
+        memory.
+        """
         own = self._type(values.occurrence, values.path)
         both_whole = wanted in t.INTEGRAL and own in t.INTEGRAL
         if own is None or wanted is None or not (own == wanted or both_whole):
@@ -230,7 +240,10 @@ def _may_be_partitioned_by(column: str, plan: ScanPlan) -> bool:
 
 
 def _predicate(column: str, keys: pa.Array) -> tuple[bool, Predicate]:
-    """Return whether the keys should filter rows as well as files, and their predicate on the column."""
+    """Return whether the keys should filter rows as well as files, and their predicate on the column.
+
+    With more than 10,000 keys, the predicate is the range of the keys.
+    """
     if len(keys) <= _MOST_LISTED:
         return len(keys) <= _MOST_TESTED, In(column, values=tuple(map(plain_value, keys)))
     ends = pc.min_max(keys)

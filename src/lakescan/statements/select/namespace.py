@@ -47,7 +47,7 @@ def namespace_of(target: UseTarget, current: tuple[str, ...]) -> tuple[str, ...]
     """Return the catalog and namespace that `USE` sets.
 
     The target may name a catalog, a catalog and a namespace, or a namespace of the `current` catalog. Raises
-    `NoSuchCatalog` and `NoSuchNamespace`.
+    `NoSuchNamespace`, and `NoSuchCatalog` if the first part is not a registered catalog and `current` is empty.
     """
     names = target.names
     if target.is_namespace:
@@ -91,7 +91,7 @@ def use_target(text: str, values: Mapping[str, Any] = _NO_VALUES) -> UseTarget:
 
 
 def _existing(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names; raises `NoSuchNamespace` if the catalog has no such namespace."""
+    """Return `names`, a catalog and the parts of a namespace; raises `NoSuchNamespace` if it does not exist."""
     catalog, within = names[0], names[1:]
     with translate_catalog_errors(Identifier(catalog, within, "")):
         if not within or connection(catalog).namespace_exists(within):

@@ -37,9 +37,10 @@ def find_pushdowns(
     frames: Mapping[Occurrence, Sequence[str]],
     settings: QuerySettings,
 ) -> dict[Occurrence, Pushdown]:
-    """Return the columns, conditions and limit to push into each scan.
+    """Return the columns, conditions and limit to push into each scan, by occurrence.
 
-    `schemas` are the schemas of the tables to scan, `frames` the columns of the engine's own views and frames.
+    `tree` is the sqlglot tree. `schemas` are the schemas of the tables to scan, `frames` the column names of the
+    engine's own views and frames.
     """
     analysis = Analysis({id(each.node): each for each in (*schemas, *frames)}, schemas, settings, frames)
     analysis.run(tree)
@@ -66,7 +67,10 @@ class _ColumnUse:
         self.columns_alone = {each.name.lower() for each in tree.find_all(exp.Column) if not each.table}
 
     def columns(self, each: Occurrence, schema: Schema) -> tuple[str, ...] | None:
-        """Return the columns that an occurrence needs; None for all of them."""
+        """Return the names of the columns that the statement may read from an occurrence; None for all of them.
+
+        If it reads only the number of rows, the cheapest column is returned.
+        """
         select = _select_of(each.node)
         if _has_names_for_columns(each.node):
             return None
@@ -79,7 +83,7 @@ class _ColumnUse:
 
 
 def _has_other_readers(tree: Any) -> bool:
-    """Return whether tables may be named by strings or be arguments: IDENTIFIER('t'), f(TABLE(t))."""
+    """Return whether tables may be named by strings or be arguments, as in IDENTIFIER('t') or f(TABLE(t))."""
     from sqlglot import exp
 
     functions = (each for each in tree.find_all(exp.Table) if not isinstance(each.this, exp.Identifier | exp.Dot))
@@ -125,14 +129,19 @@ def _has_star(select: Any) -> bool:
 
 
 def _cheapest(schema: Schema) -> str:
-    """Return the column that is cheapest to read, for queries that need only the number of rows."""
+    """Return the name of the column that is cheapest to read, for queries that need only the number of rows."""
     fixed: tuple[t.Type, ...] = (t.BOOLEAN, t.BYTE, t.SHORT, t.INT, t.DATE, t.LONG, *t.FLOATING)
     ranked = {each: n for n, each in enumerate(fixed)}
     return min(schema.fields, key=lambda each: ranked.get(each.type, len(ranked))).name
 
 
 class Analysis:
-    """The analysis of a whole statement. `pushed` collects the pushdown of each occurrence."""
+    """The analysis of a whole statement.
+
+    - `tables`: the occurrences, by the id of their sqlglot node.
+    - `schemas`: the schemas of the tables to scan. `frames`: the column names of the engine's own views and frames.
+    - `pushed`: the pushdown of each table to scan, filled by `run`.
+    """
 
     def __init__(
         self,
@@ -149,7 +158,7 @@ class Analysis:
         self._shared: dict[int, SharedRelation] = {}
 
     def run(self, tree: Any) -> None:
-        """Analyze every SELECT of the statement, the outermost first."""
+        """Analyze every SELECT of the statement, the outermost first, and fill `pushed`."""
         from sqlglot import exp
 
         if not _has_other_readers(tree):
@@ -171,7 +180,10 @@ class Analysis:
             self._aggregate(top, found)
 
     def _push_shared_conditions(self) -> None:
-        """Push the common conditions of all readers of each shared WITH query, outer queries first."""
+        """Push the disjunction of its readers' conditions into each WITH query that is read several times.
+
+        A WITH query comes after the WITH queries that read it.
+        """
         done: set[int] = set()
 
         def push_shared(key: int) -> None:
@@ -205,17 +217,20 @@ class Analysis:
         )
 
     def select(self, node: Any) -> SelectScope:
-        """Return the scope of a SELECT, which is created only once."""
+        """Return the scope of a SELECT node. The first call creates it, which pushes its conditions."""
         if id(node) not in self._selects:
             self._selects[id(node)] = SelectScope(node, self)
         return self._selects[id(node)]
 
     def occurrence_of(self, node: Any) -> Occurrence | None:
-        """Return the occurrence that a table node stands for; None for the name of a WITH query."""
+        """Return the occurrence of a table node; None for other names, such as that of a WITH query."""
         return self._tables.get(id(node))
 
     def relation_of_table(self, node: Any, names: Sequence[str]) -> Relation:
-        """Return the relation that a table's name means: a scan, a frame, a WITH query, or an unknown relation."""
+        """Return the relation of a table node: a scan, a frame, a WITH query, or a relation with unknown columns.
+
+        `names` are the columns' new names, as in `t AS q(a, b)`; empty without new names.
+        """
         occurrence = self._tables.get(id(node))
         if occurrence is not None:
             if occurrence in self._frames and not names and occurrence.is_plain:
@@ -235,7 +250,10 @@ class Analysis:
         return relation if readers == 1 else OpaqueRelation(relation.columns)
 
     def relation_of_query(self, node: Any, names: Sequence[str]) -> Relation:
-        """Return the relation of a query. `names`, if any, rename its columns."""
+        """Return the relation of a query node. `names` are its columns' new names; empty without new names.
+
+        A query that accepts no conditions, such as one with LIMIT around a union, is a relation with unknown columns.
+        """
         from sqlglot import exp
 
         if isinstance(node, exp.Select):

@@ -62,7 +62,7 @@ _SHOWN_ROWS = 20  # rows that notebooks show
 
 @dataclass(frozen=True)
 class JoinSettings:
-    """Settings for joins in DuckDB: the rows of the right side are kept in memory, and the left side is streamed.
+    """Settings for joins in DuckDB: the rows of the right side are held in memory, and the left side is streamed.
 
     Without these settings, DuckDB chooses the side by row counts, which it does not have for streams. `memory` is the
     memory limit in bytes, or None for DuckDB's own limit.
@@ -95,8 +95,10 @@ class Query:
         """Return the rows as an Arrow table.
 
         Raises:
-            InvalidStatement: DuckDB does not have a function or an operator of the query, or not for these types.
+            UnsupportedFeature: A function or clause cannot be translated to DuckDB with Spark's result.
+            InvalidStatement: The query is not valid, such as one with an unknown column, or DuckDB rejects it.
             QueryFailed: A value cannot be computed, such as a cast that fails or an overflow.
+            LimitExceeded: DuckDB runs out of memory.
 
         Example:
             >>> query.to_arrow().num_rows
@@ -107,7 +109,7 @@ class Query:
             return register_display(pa.Table.from_batches(list(batches), schema=schema))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as record batches while they are computed.
+        """Yield the rows as record batches while they are computed. Raises the errors of `to_arrow`.
 
         Example:
             >>> for batch in query.to_batches():
@@ -120,7 +122,7 @@ class Query:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of the rows.
+        """The Arrow schema of the rows. Raises `UnsupportedFeature` and `InvalidStatement` as `to_arrow` does.
 
         Example:
             >>> query.schema.names
@@ -130,7 +132,7 @@ class Query:
             return run.schema
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return the rows as an Arrow stream.
+        """Return the rows as an Arrow stream, which computes them while it is read.
 
         Example:
             >>> polars.from_arrow(query.to_reader())
@@ -191,7 +193,7 @@ class Query:
             run.relation.limit(rows).show(max_rows=rows)
 
     def _repr_html_(self) -> str:
-        """Return the first rows as HTML for notebooks, or the error of a query that fails."""
+        """Return the first 20 rows as HTML for notebooks, or the text of the error if the query fails."""
         run = _Run(self._found, self._frames, joins=self._joins)
         try:
             with run.faults():
@@ -251,7 +253,11 @@ def explain_scans(found: QueryAnalysis) -> str:
 
 
 class _Stream:
-    """A scan that exports a new Arrow stream each time DuckDB reads it. It keeps the error if reading fails."""
+    """A scan that exports a new Arrow stream each time DuckDB reads it.
+
+    `check` is applied to each batch, and returns it or raises an error. `error` holds the error if reading fails,
+    because DuckDB reports only its text.
+    """
 
     def __init__(
         self,
@@ -279,9 +285,10 @@ class _Stream:
 
 
 def _native_files(found: QueryAnalysis) -> dict[str, tuple[ScanPlan, DuckDBFiles]]:
-    """Return the plan and the files that DuckDB reads itself, by the name of the scan.
+    """Return the plan and the files that DuckDB reads itself, by the name of the scan (`QueryAnalysis.name_of`).
 
-    Scans of changes, and scans that the user passed, are left out: their filters are not in the statement.
+    Scans of changes, and scans that the user passed, are left out: their filters are not in the statement. Empty if
+    metadata answers the query.
     """
     if found.metadata_row is not None:
         return {}
@@ -313,7 +320,10 @@ def _new_folder() -> str:
 
 
 def _is_own(folder: str) -> bool:
-    """Return whether a folder exists and is the current user's, not one that another user created under its name."""
+    """Return whether a path is an existing folder of the current user.
+
+    A symbolic link or another user's folder is not.
+    """
     try:
         found = os.lstat(folder)
     except OSError:
@@ -401,7 +411,10 @@ class _Run:
         return stream
 
     def _view(self, name: str, spec: ScanSpec, plan: ScanPlan, native: DuckDBFiles) -> None:
-        """Create the view of a scan. DuckDB reads some of its files itself, and the others come as a stream."""
+        """Create the DuckDB view of a scan.
+
+        DuckDB reads some of its files itself, and the others come as an Arrow stream.
+        """
         query = native.query
         if pc.any(native.others).as_py():
             rest = spec.plan_of(plan, native.others)
@@ -412,7 +425,10 @@ class _Run:
         self.connection.execute(f'CREATE TEMP VIEW "{name}" AS {query}')
 
     def faults(self) -> _ErrorTranslation:
-        """Return a context manager that translates DuckDB's errors. Errors of reading a table are raised unchanged."""
+        """Return a context manager that re-raises DuckDB's errors as lakescan's.
+
+        Errors of reading a table are raised unchanged.
+        """
         return _ErrorTranslation(self._streams, self._found.text)
 
     @property
@@ -425,7 +441,7 @@ class _Run:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the result, with types as in Spark."""
+        """The Arrow schema of the result, with types as in Spark. DuckDB plans the query, but reads no rows."""
         return self._schema(self.relation.limit(0).to_arrow_reader().schema.types)
 
     def _schema(self, types: list[pa.DataType]) -> pa.Schema:
@@ -433,7 +449,7 @@ class _Run:
         return pa.schema([pa.field(name, result_type(kind) or own) for (name, kind), own in columns])
 
     def start(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Return the schema, and an iterator over the batches while they are computed."""
+        """Start the query, and return the schema and an iterator over the batches while they are computed."""
         if (row := self._found.metadata_row) is not None:
             schema = self._schema([value.type for value in row])
             columns = [pa.array([value], value.type) for value in row]
@@ -444,7 +460,7 @@ class _Run:
 
 
 def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a result. Arrow's errors after the first batch are raised as errors of DuckDB."""
+    """Yield the batches of a result. Arrow's errors while reading are raised as `duckdb.Error`."""
     import duckdb
 
     try:
@@ -509,7 +525,12 @@ def query(
 ) -> Query:
     """Return a query to run in this process, and open its tables.
 
-    `within` is the catalog and namespace of short names. The table of `pinned` is read in the snapshot of that scan.
+    - `arguments`: the values of the statement's parameters.
+    - `frames`: tables, scans and rows that the user passed by name.
+    - `within`: the catalog and namespace of short names.
+    - `pinned`: a scan whose snapshot is read wherever the statement names its table.
+
+    Raises `NoSuchTable` for an unknown name, `InvalidStatement`, and the errors of opening tables.
     """
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
     others = {name: each for name, each in frames.items() if name not in tables}
@@ -524,22 +545,28 @@ def query(
 
 
 def columns_of(query: Query) -> Sequence[tuple[str, Type]]:
-    """Return the columns of a query with their types in Spark, without reading rows."""
+    """Return the names of a query's columns with their types in Spark, without reading rows."""
     return query._found.duckdb_query.columns
 
 
 def scan_of(query: Query, name: str) -> ScanSpec:
-    """Return the scan of a table that was passed by name, narrowed by the statement's conditions."""
+    """Return the scan of a table that was passed by name, narrowed by the statement's conditions.
+
+    The statement must read the table.
+    """
     return next(spec for each, spec in query._found.scans.items() if each.names == (name,))
 
 
 def most_rows(query: Query, besides: str) -> int:
-    """Return the number of rows in the largest table or frame of a statement, not counting `besides`."""
+    """Return the number of rows of the largest table or frame that a query reads, except the table passed as `besides`.
+
+    Rows are counted in the plan of each scan. A table with an unknown number of rows counts as 0.
+    """
     scans = [spec for each, spec in query._found.scans.items() if each.names != (besides,)]
     planned = [spec.plan().report.records or 0 for spec in scans]
     return max([*planned, *(frame.num_rows for frame in query._frames.values())], default=0)
 
 
 def reads_table(query: Query, location: str) -> bool:
-    """Return whether a query reads the table at a location."""
+    """Return whether a query reads a table with exactly this location."""
     return query._found.reads_table(location)

@@ -36,8 +36,9 @@ class Pushdown:
     """The parts of a statement to push into the scan of one occurrence.
 
     - `columns`: the columns to read; None for all.
-    - `conditions`, `limit`: the filters, and the largest number of rows.
-    - `among`: columns that must have a value of other columns, as joins require.
+    - `conditions`: the filters, all of which must be true.
+    - `limit`: the largest number of rows; None for all.
+    - `among`: columns, each with the table columns whose values it must have, as joins and IN require.
     - `aggregates`: the columns of the result, if the statement computes only aggregates over the filtered rows.
     """
 
@@ -48,7 +49,7 @@ class Pushdown:
     aggregates: tuple[Aggregate, ...] = ()
 
     def map_occurrences(self, places: Mapping[Occurrence, Occurrence]) -> Pushdown:
-        """Return the pushdown with each occurrence replaced by its entry in `places`."""
+        """Return the pushdown with the occurrences in `among` replaced by their entries in `places`."""
         return replace(
             self,
             among=[
@@ -59,14 +60,15 @@ class Pushdown:
 
     @property
     def predicate(self) -> Predicate:
-        """The conjunction of all conditions."""
+        """The conjunction of all conditions; TRUE without conditions."""
         return conjunction(self.conditions) if self.conditions else TRUE
 
 
 class Relation:
     """A relation of a FROM clause: its columns, and how conditions on them are pushed.
 
-    This base class is a relation with unknown columns, which accepts no conditions.
+    `columns` are the names in order, or None if they are unknown. This base class is a relation with unknown columns,
+    which accepts no conditions.
     """
 
     columns: tuple[str, ...] | None = None
@@ -76,19 +78,23 @@ class Relation:
         return None
 
     def push(self, condition: ResolvedCondition, paths: Sequence[Path], nullable: bool) -> bool:
-        """Push a condition whose columns are `paths` in this relation. Return whether the scan evaluates it completely.
+        """Push a condition into the scans below, and return whether they evaluate it completely.
 
-        `nullable`: an outer join may add rows of nulls to this relation later.
+        `paths`: for each column of the condition, its name in this relation and the struct members in it. `nullable`:
+        whether an outer join may add rows of nulls to this relation later.
         """
         return False
 
     def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
-        """Return table columns that hold all non-null values of a column; empty if that is unknown."""
+        """Return table columns that together hold all non-null values of a column; empty if such columns are not known.
+
+        `path` has the column's name and struct members in it.
+        """
         return ()
 
 
 class TableRelation(Relation):
-    """A scanned table. The part of a condition that can be converted is pushed into its scan."""
+    """A scanned table. The part of a condition that can be converted to a filter is pushed into its scan."""
 
     def __init__(self, occurrence: Occurrence, schema: Schema, pushed: Pushdown, settings: QuerySettings) -> None:
         self.columns: tuple[str, ...] = tuple(schema.names)
@@ -99,7 +105,11 @@ class TableRelation(Relation):
         return self._schema.fields[column].type
 
     def push(self, condition: ResolvedCondition, paths: Sequence[Path], nullable: bool) -> bool:
-        """Push the part of a condition that can be converted into the scan."""
+        """Push the part of a condition that can be converted to a filter into the scan. See `Relation.push`.
+
+        With `nullable`, a filter that is true of nulls is not pushed, because rows of nulls are added only after the
+        scan.
+        """
         if not self._occurrence.is_plain:
             return False
         exact = [self._exact(path) for path in paths]
@@ -134,7 +144,10 @@ class FrameRelation(Relation):
 
 
 class UnionRelation(Relation):
-    """A UNION, INTERSECT or EXCEPT. A condition is pushed to both sides if the column types agree."""
+    """A UNION, INTERSECT or EXCEPT. A condition is pushed to both sides if the column types agree.
+
+    `is_transparent`: whether it has no clause, such as LIMIT, that conditions must not cross.
+    """
 
     def __init__(self, left: Relation, right: Relation, is_transparent: bool) -> None:
         self._left, self._right, self._is_transparent = left, right, is_transparent
@@ -147,7 +160,7 @@ class UnionRelation(Relation):
         return left if left == right else None
 
     def push(self, condition: ResolvedCondition, paths: Sequence[Path], nullable: bool) -> bool:
-        """Push a condition to both sides."""
+        """Push a condition to both sides. Always returns False, so the engine evaluates it too."""
         left, right = self._left.columns, self._right.columns
         if self.columns is None or left is None or right is None or not self._is_transparent:
             return False
@@ -161,7 +174,7 @@ class UnionRelation(Relation):
         return False
 
     def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
-        """Return the columns of both sides."""
+        """Return the columns of both sides; empty if those of one side are unknown."""
         at = [n for n, name in enumerate(self.columns or ()) if name.lower() == path[0].lower()]
         if len(at) != 1:
             return ()
@@ -182,7 +195,7 @@ class OpaqueRelation(Relation):
 
 
 class SharedRelation(Relation):
-    """A WITH query that is read several times. The disjunction of all readers' conditions is pushed into it."""
+    """A WITH query that is read `readers` times. The disjunction of all readers' conditions is pushed into it."""
 
     def __init__(self, inner: Relation, readers: int) -> None:
         self.columns: tuple[str, ...] | None = inner.columns
@@ -195,7 +208,7 @@ class SharedRelation(Relation):
         return self._asked[-1]
 
     def push_common_conditions(self) -> None:
-        """Push the disjunction of the conditions of all readers, if each reader has one."""
+        """Push the disjunction of the conditions of all readers; does nothing if a reader has no condition."""
         from sqlglot import exp
 
         if len(self._asked) < self._readers or not all(each.conditions for each in self._asked):
@@ -222,7 +235,7 @@ class _SharedReader(Relation):
         return self._inner.type_of(column)
 
     def push(self, condition: ResolvedCondition, paths: Sequence[Path], nullable: bool) -> bool:
-        """Keep a condition until the conditions of all readers are known."""
+        """Record a condition for `SharedRelation.push_common_conditions`. Always returns False."""
         if not isinstance(condition, AmongValues):
             self.conditions.append(condition.with_paths(paths))
             self.nullable |= nullable
@@ -235,14 +248,18 @@ class _SharedReader(Relation):
 
 @dataclass
 class FromSource:
-    """A relation in a FROM clause, with the qualifiers of its columns."""
+    """A relation in a FROM clause.
+
+    - `qualifiers`: the qualifiers of its columns, in lower case.
+    - `nullable`: whether an outer join may add rows of nulls for it.
+    """
 
     qualifiers: frozenset[Path]
     relation: Relation
     nullable: bool = False
 
     def has(self, name: str) -> bool:
-        """Return whether the source has exactly one column of a name."""
+        """Return whether the source has exactly one column of a name, ignoring case."""
         return len(self._places.get(name.lower(), ())) == 1
 
     def may_have(self, name: str) -> bool:
@@ -255,7 +272,7 @@ class FromSource:
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
-        """Positions of the columns, by name in lower case. A dictionary, because tables may have thousands."""
+        """Positions of the columns, by name in lower case. A dictionary is fast in tables with thousands of columns."""
         found: dict[str, list[int]] = {}
         for place, name in enumerate(self.relation.columns or ()):
             found.setdefault(name.lower(), []).append(place)
@@ -264,7 +281,7 @@ class FromSource:
 
 @dataclass(frozen=True)
 class Origin:
-    """A column of a source, or a member of such a column."""
+    """The column of a source that a name means. `path` has the column's name and struct members in it."""
 
     source: FromSource
     path: Path
@@ -279,8 +296,8 @@ def same_column(one: Origin, other: Origin) -> bool:
 def imply_predicate(condition: Any, schema: Schema, settings: QuerySettings) -> Inference:
     """Return the predicate on single columns that a condition implies, and whether it is exact.
 
-    `condition` is a sqlglot tree whose columns are paths of the schema. The statement may run later than it is planned,
-    so the current time is only a lower bound.
+    TRUE if nothing is implied. `condition` is a sqlglot tree whose columns are paths of the schema. The statement may
+    run later than it is planned, so the current time is only a lower bound.
     """
     found = infer_predicate(
         condition,
@@ -308,7 +325,10 @@ class ColumnResolver(Protocol):
     """Resolves the columns of a SELECT to their sources."""
 
     def resolve(self, column: Any, sources: Sequence[FromSource] | None = None) -> Origin | None:
-        """Return the source of a column and its path there; None if the source is not certain."""
+        """Return the source of a column node and its path there; None if the source is not certain.
+
+        `sources` are the sources to search, by default all of the SELECT.
+        """
 
     def relation_of_query(self, node: Any) -> Relation:
         """Return the relation of a subquery of the SELECT."""
@@ -321,9 +341,9 @@ class Conditions:
         self._scope = scope
 
     def push_part(self, part: Any, visible: list[FromSource], reached: list[FromSource]) -> bool:
-        """Push one condition to the only source it refers to, and return whether the scan evaluates it completely.
+        """Push one conjunct to the only source it refers to, and return whether the scan evaluates it completely.
 
-        `visible` are the sources of its columns. Only sources in `reached` may be filtered by it.
+        `visible` are the sources that its columns may belong to. Only sources in `reached` may be filtered by it.
         """
         from sqlglot import exp
 
@@ -347,7 +367,10 @@ class Conditions:
         return push(ResolvedCondition(part, columns_of(part)), known, nullable=False)
 
     def _push_shares(self, part: Any, visible: list[FromSource], reached: list[FromSource]) -> None:
-        """Push to each source the part of a disjunction that all its branches have about this source only."""
+        """Push to each source the conditions on it in a disjunction, if every branch has one.
+
+        For `(a.x = 1 AND b.y = 1) OR (a.x = 2 AND b.y = 2)`, `a.x = 1 OR a.x = 2` is pushed to `a`.
+        """
         from sqlglot import exp
 
         branches = [conjuncts(each) for each in disjuncts(part)]
@@ -366,7 +389,8 @@ class Conditions:
     def push_equality(self, column: Any, left: Origin, right: Origin, reached: Sequence[FromSource]) -> None:
         """Restrict each side of a join equality to the values of the other side.
 
-        Only sources in `reached`, whose unmatched rows the join drops, are restricted.
+        Only sources in `reached`, whose unmatched rows the join drops, are restricted. `column` is a node of the
+        equality.
         """
         for target, other in ((left, right), (right, left)):
             values = other.source.relation.values_of(other.path)
@@ -387,7 +411,10 @@ class Conditions:
 
 
 def push(condition: ResolvedCondition, origins: Sequence[Origin], nullable: bool) -> bool:
-    """Push a condition to the source that all its columns share. Return whether it is evaluated completely."""
+    """Push a condition to the source that all its columns share. Return whether the scan evaluates it completely.
+
+    `origins` are the sources of its columns. Nothing is pushed if they differ.
+    """
     source = origins[0].source
     if any(each.source is not source for each in origins):
         return False
@@ -395,7 +422,7 @@ def push(condition: ResolvedCondition, origins: Sequence[Origin], nullable: bool
 
 
 def equal_columns(part: Any) -> tuple[Any, Any] | None:
-    """Return the two columns of a condition `column = column`; None for another condition."""
+    """Return the two column nodes of a condition `column = column`; None for another condition."""
     from sqlglot import exp
 
     if not isinstance(part, exp.EQ):

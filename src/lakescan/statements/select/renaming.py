@@ -16,12 +16,15 @@ _DEEPEST = 50  # levels of nested views
 
 
 def rename_tables(text: str, tree: Any, names: Mapping[Occurrence, str]) -> str:
-    """Return the text with other names for tables. Aliases keep the rest of the text valid."""
+    """Return the text with each table replaced by its entry in `names`.
+
+    Added aliases keep the qualifiers of columns valid.
+    """
     return apply_edits(text, edits_of_names(tree, names))
 
 
 def edits_of_names(tree: Any, names: Mapping[Occurrence, str]) -> list[tuple[int, int, str]]:
-    """Return the edits that rename tables: start, end and replacement of each part of the text."""
+    """Return the edits that rename tables: start, end and replacement of each edited range of the text."""
     edits = []
     for each, name in names.items():
         alias = f" AS `{each.qualifier.replace('`', '``')}`"
@@ -37,7 +40,10 @@ def edits_of_names(tree: Any, names: Mapping[Occurrence, str]) -> list[tuple[int
 
 
 def long_references(tree: Any, found: Mapping[Occurrence, Any]) -> list[tuple[Any, int]]:
-    """Return the columns that are qualified by several names (`db.t.c`), and the number of these names."""
+    """Return the column nodes that are qualified by several names (`db.t.c`), and the number of these names.
+
+    Only qualifiers of the tables in `found` count.
+    """
     from sqlglot import exp
 
     wide = {each for occurrence in found for each in occurrence.qualifiers if len(each) > 1}
@@ -51,10 +57,11 @@ def long_references(tree: Any, found: Mapping[Occurrence, Any]) -> list[tuple[An
 
 
 def expand_session_views(text: str, views: SessionNames, tables: Collection[str], values: Mapping[str, Any]) -> str:
-    """Replace the names of the engine's views by their queries.
+    """Return the text with the names of the engine's views replaced by their queries, also in these queries.
 
-    `tables` are the names of tables that the user passed. Raises `InvalidStatement` for time travel of a view, and
-    `UnsupportedFeature` if a name in a view's query would refer to a WITH query or frame of the statement.
+    `tables` are the names of tables that the user passed. Raises `InvalidStatement` for time travel of a view and for
+    views nested too deeply, and `UnsupportedFeature` if a name in a view's query would refer to a WITH query or frame
+    of the statement.
     """
     from sqlglot import exp
 

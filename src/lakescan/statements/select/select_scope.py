@@ -40,17 +40,21 @@ class NameResolver(Protocol):
     """Resolves the names of a statement to tables and queries."""
 
     def occurrence_of(self, node: Any) -> Occurrence | None:
-        """Return the occurrence that a table node stands for; None for the name of a WITH query."""
+        """Return the occurrence of a table node; None for other names, such as that of a WITH query."""
 
     def relation_of_table(self, node: Any, names: Sequence[str]) -> Relation:
-        """Return the relation that a table's name means. `names`, if any, rename its columns."""
+        """Return the relation of a table node. `names` are the columns' new names; empty without new names."""
 
     def relation_of_query(self, node: Any, names: Sequence[str]) -> Relation:
-        """Return the relation of a query. `names`, if any, rename its columns."""
+        """Return the relation of a query node. `names` are its columns' new names; empty without new names."""
 
 
 class SelectScope:
-    """One SELECT: its sources and output columns. Its conditions are pushed to the sources on creation."""
+    """One SELECT: its sources and output columns. Its conditions are pushed to the sources on creation.
+
+    - `sources`: the relations of its FROM.
+    - `outputs`: the name of each output column and the source column it copies; None if the names are unknown.
+    """
 
     def __init__(self, node: Any, analysis: NameResolver) -> None:
         self.node = node
@@ -148,7 +152,10 @@ class SelectScope:
     def _join_using(
         self, name: Any, left: list[FromSource], right: list[FromSource], reached: list[FromSource], side: str
     ) -> None:
-        """Resolve a column of USING: its values are equal on both sides, and the result has it once."""
+        """Resolve a column of USING: its values are equal on both sides, and the result has it once.
+
+        The values of each side restrict the other if it is in `reached`. `side` is LEFT, RIGHT, FULL, or empty.
+        """
         from sqlglot import exp
 
         key = name.name.lower()
@@ -169,7 +176,10 @@ class SelectScope:
     # Columns
 
     def resolve(self, column: Any, sources: Sequence[FromSource] | None = None) -> Origin | None:
-        """Return the source of a column and its path there; None if the source is not certain."""
+        """Return the source of a column node and its path there; None if the source is not certain.
+
+        `sources` are the sources to search, by default all of the SELECT.
+        """
         names = tuple(part.name for part in column.parts)
         among = self.sources if sources is None else sources
         found = [
@@ -200,7 +210,11 @@ class SelectScope:
         )
 
     def _outputs(self) -> list[tuple[str, Origin | None]] | None:
-        """Return the name of each output column and the source column it copies; None if a name is unknown."""
+        """Return the name of each output column, and the source column it copies or None for an expression.
+
+        The name is empty if the engine chooses it. Returns None if the number of columns or a name in a star is
+        unknown.
+        """
         from sqlglot import exp
 
         found: list[tuple[str, Origin | None]] = []
@@ -248,7 +262,10 @@ class SelectScope:
 
     @property
     def is_transparent(self) -> bool:
-        """Whether a condition on the output can be evaluated on the rows of the sources."""
+        """Whether a condition on the output can be evaluated on the rows of the sources.
+
+        This is false with LIMIT, windows, unknown functions, and aggregates without GROUP BY.
+        """
         from sqlglot import exp
 
         if {name.rstrip("_") for name, value in self.node.args.items() if value} - _TRANSPARENT:
@@ -262,7 +279,10 @@ class SelectScope:
         return bool(self.node.args.get("group")) or not (has_aggregates or _has_unknown_function(self.node))
 
     def keeps_groups_of(self, origin: Origin) -> bool:
-        """Return whether a column is constant in each group, so a condition on it keeps or drops whole groups."""
+        """Return whether a column is a key of GROUP BY, so that a condition on it keeps or drops whole groups.
+
+        True without GROUP BY.
+        """
         group = self.node.args.get("group")
         if group is None:
             return True
@@ -278,7 +298,7 @@ class SelectScope:
                 self._is_exact &= self._conditions.push_part(part, self.sources, self.sources)
 
     def push_correlated(self, outer: SelectScope) -> None:
-        """Restrict a subquery's column to the values of the outer column that it must equal.
+        """Restrict a column of this subquery to the values of the outer column that it must equal.
 
         For EXISTS in WHERE, the outer column is restricted to the values of the subquery's column too.
         """
@@ -315,7 +335,10 @@ class SelectScope:
         )
 
     def aggregates(self) -> tuple[Aggregate, ...]:
-        """Return the aggregates of a SELECT with only counts, minimums and maximums of one table; otherwise ()."""
+        """Return the aggregates of a SELECT with only counts, minimums and maximums of one table; otherwise ().
+
+        Scans must evaluate its WHERE completely.
+        """
         from sqlglot import exp
 
         others = {name.rstrip("_") for name, value in self.node.args.items() if value} - _PLAIN
@@ -336,7 +359,10 @@ class SelectScope:
         return tuple(found)
 
     def limit(self) -> int | None:
-        """Return the number of rows to read from the only table if any rows will do; None without such a limit."""
+        """Return the number of rows (LIMIT plus OFFSET) to read from the only table of a SELECT that may take any rows.
+
+        Returns None without LIMIT, and if another clause or expression needs more rows.
+        """
         from sqlglot import exp
 
         only = _PLAIN | {"limit", "offset"}
@@ -352,7 +378,7 @@ class SelectScope:
 
 
 def _stands_for_rows(operand: Any) -> bool:
-    """Return whether `count` of an operand counts every row."""
+    """Return whether `count` of an operand counts every row: the operand is `*` or a literal."""
     from sqlglot import exp
 
     return isinstance(operand, exp.Literal) or (isinstance(operand, exp.Star) and not any(operand.args.values()))
@@ -363,7 +389,10 @@ def _ways(pair: tuple[Any, Any] | None) -> list[tuple[Any, Any]]:
 
 
 class SelectRelation(Relation):
-    """A derived table. Conditions on its columns are pushed to the sources of its SELECT."""
+    """A derived table. Conditions on its columns are pushed to the sources of its SELECT.
+
+    `names` are its columns' new names, as in `(SELECT ...) AS q(a, b)`; None without new names.
+    """
 
     def __init__(self, scope: SelectScope, names: Sequence[str] | None = None) -> None:
         self._scope = scope
@@ -381,13 +410,13 @@ class SelectRelation(Relation):
         return origin.source.type_of(origin.path[0])
 
     def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
-        """Return the values of a column that is copied from a source; otherwise ()."""
+        """Return the table columns with the values of a column that is copied from a source; otherwise ()."""
         at = [n for n, name in enumerate(self.columns or ()) if name.lower() == path[0].lower()]
         origin = self._scope.outputs[at[0]][1] if len(at) == 1 and self._scope.outputs is not None else None
         return () if origin is None else origin.source.relation.values_of((*origin.path, *path[1:]))
 
     def push(self, condition: ResolvedCondition, paths: Sequence[Path], nullable: bool) -> bool:
-        """Push a condition to the source columns that its own columns are copied from."""
+        """Push a condition to the source columns that its columns are copied from. See `Relation.push`."""
         if self.columns is None or self._scope.outputs is None or not self._scope.is_transparent:
             return False
         origins = []

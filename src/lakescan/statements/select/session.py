@@ -15,7 +15,7 @@ from lakescan.tables.rows import convert_pandas, open_arrow_stream
 
 
 class SessionNames:
-    """The engine's own tables, views and frames, by short name. This base class has none."""
+    """The engine's own tables, views and frames, by short name. This base class has no names."""
 
     def has(self, name: str) -> bool:
         """Return whether the engine has a table, view or frame of this name."""
@@ -26,16 +26,16 @@ class SessionNames:
         return False
 
     def columns(self, name: str) -> Sequence[str] | None:
-        """Return the columns of a name; None if they are unknown."""
+        """Return the column names of a table, view or frame; None if they are unknown."""
         return None
 
     @property
     def has_queries(self) -> bool:
-        """Whether some of the names may stand for queries."""
+        """Whether `query` may return a query for some name."""
         return False
 
     def query(self, name: str) -> str | None:
-        """Return the query or table name to read in place of a view's name; None for other names."""
+        """Return the query or table name that a view's name stands for; None for other names."""
         return None
 
     def frame_names(self) -> Sequence[str]:
@@ -43,14 +43,14 @@ class SessionNames:
         return ()
 
     def rows(self, name: str) -> pa.Table | None:
-        """Return the rows of a name if they are at hand; otherwise None."""
+        """Return the rows of a frame if they are in memory; otherwise None."""
         return None
 
 
 def arrow_table(name: str, frame: Any) -> pa.Table:
     """Convert Arrow, pandas, Polars, DuckDB or Spark data to an Arrow table.
 
-    Raises `InvalidOption` for data without rows. `name` is used in the message.
+    Raises `InvalidOption` for an object of another type. `name` is used in the message.
     """
     if isinstance(frame, pa.Table):
         return frame
@@ -72,7 +72,8 @@ def arrow_table(name: str, frame: Any) -> pa.Table:
 def may_have_rounded(frames: Mapping[str, Any]) -> bool:
     """Return whether a frame comes from a library that may store integers as floats, as pandas does with nulls.
 
-    Tables and scans have the types of their table, and Spark's frames the types of Spark.
+    Lakescan's tables and scans have the types of their table, and Spark's frames the types of Spark. All other data
+    counts.
     """
     return any(
         isinstance(each, pa.Table | pa.RecordBatch) or not type(each).__module__.startswith(("lakescan", "pyspark"))
@@ -81,7 +82,7 @@ def may_have_rounded(frames: Mapping[str, Any]) -> bool:
 
 
 class GivenFrames(SessionNames):
-    """Frames that the user passed by name. They are converted to Arrow once, when first needed."""
+    """Frames that the user passed by name, which ignores case. They are converted to Arrow once, when first needed."""
 
     def __init__(self, frames: Mapping[str, Any]) -> None:
         self._frames = {name.lower(): (name, frame) for name, frame in frames.items()}
@@ -92,12 +93,12 @@ class GivenFrames(SessionNames):
         return name.lower() in self._frames
 
     def columns(self, name: str) -> Sequence[str] | None:
-        """Return the columns of a frame; None for another name."""
+        """Return the column names of a frame; None if no frame has this name."""
         rows = self.rows(name)
         return None if rows is None else rows.column_names
 
     def rows(self, name: str) -> pa.Table | None:
-        """Return the rows of a frame; None for another name."""
+        """Return the rows of a frame; None if no frame has this name."""
         return self.table(name) if name.lower() in self._frames else None
 
     def table(self, name: str) -> pa.Table:

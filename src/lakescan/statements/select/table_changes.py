@@ -42,9 +42,10 @@ def is_call(node: Any) -> bool:
 
 @dataclass(frozen=True)
 class TableChangesRange:
-    """The range of commits whose changes are read: the expressions of its first and last commit.
+    """The range of commits whose changes are read.
 
-    If `end` is None, the range extends to the newest commit. `values` are the statement's parameters.
+    `start` and `end` are the sqlglot expressions of the first and last commit. If `end` is None, the range extends to
+    the newest commit. `values` are the statement's parameters, by name.
     """
 
     start: Any
@@ -54,7 +55,8 @@ class TableChangesRange:
     def changes_scan(self, spec: ScanSpec, zone: tzinfo) -> ScanSpec:
         """Return the scan of the table's changes in this range.
 
-        Raises `InvalidOption` if `spec` is not a scan of the whole table, and the errors of resolving the range.
+        `zone` is the time zone of timestamps without an offset. Raises `InvalidOption` if `spec` is not a scan of the
+        whole table, and the errors of resolving the range.
         """
         is_whole = spec.selector is None and spec.condition == TRUE and spec.max_rows is None
         if not is_whole or spec.columns is not None or spec.options.columns:
@@ -66,7 +68,10 @@ class TableChangesRange:
         return found
 
     def _bound(self, node: Any, zone: tzinfo) -> int | str | datetime:
-        """Return one end of the range: a version or snapshot id, a timestamp, or (Iceberg) the name of a tag."""
+        """Return one end of the range: a version or snapshot id, a timestamp, or (Iceberg) the name of a tag.
+
+        Raises `InvalidStatement` for other values, and for a parameter without a value.
+        """
         from sqlglot import exp
 
         value: Any = node
@@ -94,7 +99,7 @@ class TableChangesRange:
 
 
 def read_call(node: Any, text: str, values: Mapping[str, Any]) -> tuple[tuple[str, ...], TableChangesRange, int, int]:
-    """Read a call of `table_changes`.
+    """Read a call of `table_changes` from its sqlglot node.
 
     Returns the parts of the table's name, the range, and the start and end of the call in the text. Raises
     `InvalidStatement`, whose message underlines the call.
@@ -120,7 +125,10 @@ def read_call(node: Any, text: str, values: Mapping[str, Any]) -> tuple[tuple[st
 
 
 def _names(node: Any, values: Mapping[str, Any], is_path: bool) -> tuple[str, ...] | None:
-    """Return the parts of the table's name in the first argument: a string, a parameter, or the name itself."""
+    """Return the parts of the table's name in the first argument: a string, a parameter, or the name itself.
+
+    Returns None for other expressions. With `is_path`, the argument is the folder of a Delta table.
+    """
     from sqlglot import exp
 
     text = text_of(node, values)

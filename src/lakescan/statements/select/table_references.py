@@ -56,7 +56,7 @@ class Occurrence:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, node: Any) -> Occurrence:
-        """Return the same occurrence in a copy of the tree."""
+        """Return the same occurrence in a copy of the tree, where `node` is the node of the table."""
         return replace(self, node=node)
 
     @property
@@ -119,7 +119,10 @@ def definition_of(table: Any) -> Any:
 
 
 def argument(node: Any, name: str) -> Any:
-    """Return an argument of a node. sqlglot 28 began to end the names that are Python keywords with an underscore."""
+    """Return an argument of a sqlglot node, such as `from`; None if it is not set.
+
+    sqlglot 28 began to end the names that are Python keywords with an underscore.
+    """
     return node.args.get(f"{name}_") or node.args.get(name)
 
 
@@ -159,7 +162,10 @@ def _is_plain(node: Any) -> bool:
 
 
 def _end_of_travel(text: str, end: int, travel: TimeTravel) -> int:
-    """Return the end of a time travel clause, after the first tokens that parse to the same expression."""
+    """Return the end of the time travel clause at `end`, after the first tokens that parse to its expression.
+
+    Raises `InvalidStatement` if the clause cannot be found.
+    """
     import sqlglot
 
     found = _TRAVEL.match(text, end)
@@ -176,7 +182,10 @@ def _end_of_travel(text: str, end: int, travel: TimeTravel) -> int:
 
 
 def _end_of_sample(node: Any, text: str, end: int) -> int:
-    """Return the end of `TABLESAMPLE (...) REPEATABLE (...)`, which comes between a name and its alias."""
+    """Return the end of `TABLESAMPLE (...) REPEATABLE (...)` at `end`, which comes between a name and its alias.
+
+    Returns `end` for a table without a sample.
+    """
     if not node.args.get("sample"):
         return end
     import sqlglot

@@ -44,8 +44,10 @@ FORMATS = ("iceberg", "delta")
 
 @dataclass(frozen=True)
 class ResolvedTable:
-    """The table that an occurrence names: a scan, and perhaps the name of its metadata table.
+    """The table that an occurrence names.
 
+    - `spec`: the scan of the table.
+    - `metadata`: the name of the metadata table that is read instead, such as `snapshots`; otherwise None.
     - `full`: the name including its catalog, or empty without one. Any trailing part of it may qualify a column.
     - `is_given`: whether the user passed a scan with a limit or struct members. Nothing is pushed into such a scan.
     - `is_changes`: whether it scans the changes of a table.
@@ -60,7 +62,10 @@ class ResolvedTable:
     hidden: frozenset[str] = frozenset()
 
     def with_hidden(self, names: Collection[str]) -> ResolvedTable:
-        """Return the table with its metadata columns that are in `names` (in lower case) added as hidden columns."""
+        """Return the table with its metadata columns in `names` (in lower case) added as hidden columns.
+
+        Metadata tables, changes and limited scans are returned unchanged.
+        """
         if self.metadata is not None or self.is_given or self.is_changes:
             return self
         own = self.spec.output.names
@@ -74,7 +79,10 @@ class ResolvedTable:
 
     @property
     def is_net(self) -> bool:
-        """Whether the rows are net changes. Rows that a commit only moved then cancel out after the scan."""
+        """Whether it scans changes that are computed from added and removed files instead of recorded by the table.
+
+        Rows that a commit only moved cancel out after the scan.
+        """
         return self.is_changes and are_computed(self.spec)
 
     @property
@@ -88,7 +96,10 @@ class ResolvedTable:
         return None if self.metadata is None else self.spec.metadata_table(self.metadata)
 
     def narrow(self, pushed: Pushdown) -> ScanSpec:
-        """Return the scan narrowed by a pushdown."""
+        """Return the scan narrowed by a pushdown.
+
+        Conditions on the metadata columns of net changes are left to the engine.
+        """
         spec = self.spec
         if self.is_net:  # conditions on the kind of change, and a limit after them, cannot be evaluated in the scan
             kept = [each for each in pushed.conditions if is_of_rows(each, spec)]
@@ -104,10 +115,13 @@ class ResolvedTable:
 class TableResolver:
     """Opens the tables of one statement. A table that is named twice is opened once, and read in one snapshot.
 
+    - `text`: the statement, which messages underline.
     - `within`: the catalog and namespace of short names (`USE`).
     - `frames`: tables and scans that the user passed, by name.
     - `views`: the engine's own tables, views and frames.
     - `values`: the statement's parameters, by name.
+    - `_opened`: scans by name. `_at`: scans by location and time travel. `_views_of`: views by name. `_missing`: errors
+      of unknown tables by name.
     """
 
     text: str
@@ -128,7 +142,7 @@ class TableResolver:
     def resolve_table(self, each: Occurrence) -> ResolvedTable | None:
         """Return the table of an occurrence; None if the name can only be the engine's (a view or frame).
 
-        Raises `NoSuchTable` and the errors of opening the table. The message underlines the place.
+        Raises `NoSuchTable` and the errors of opening the table. The message underlines the name in the text.
         """
         try:
             found = self._find(each.names)
@@ -142,7 +156,7 @@ class TableResolver:
             raise type(error)(f"{error}{underline_place(self.text, each.start, each.end)}") from error
 
     def _with_options(self, spec: ScanSpec, each: Occurrence) -> ScanSpec:
-        """Return the scan with the occurrence's read options. Errors underline the place."""
+        """Return the scan with the occurrence's read options. Raises `InvalidOption`, which underlines the table."""
         if not each.options:
             return spec
         try:
@@ -151,7 +165,7 @@ class TableResolver:
             raise InvalidOption(f"{error}{underline_place(self.text, each.start, each.end)}") from error
 
     def view(self, names: tuple[str, ...]) -> StoredView | None:
-        """Return the catalog's view that a name refers to; None for any other name."""
+        """Return the catalog's view that a name refers to; None for any other name, even an unknown one."""
         if names not in self._views_of:
             self._views_of[names] = self._view(names)
         return self._views_of[names]
@@ -166,7 +180,10 @@ class TableResolver:
         return None
 
     def _resolve_changes(self, found: ResolvedTable, each: Occurrence) -> ResolvedTable:
-        """Return the scan of the table's changes. Errors in the range underline the place."""
+        """Return the scan of the table's changes that a call of `table_changes` reads.
+
+        Raises `InvalidStatement` for a metadata table, and the errors of the range, which underline the call.
+        """
         place = underline_place(self.text, each.start, each.end)
         if found.metadata is not None:
             raise InvalidStatement(f"the metadata table {found.metadata!r} has no changes{place}")
@@ -205,7 +222,7 @@ class TableResolver:
         return None if found is None else (found.scan() if isinstance(found, Table) else found).spec
 
     def _candidates(self, names: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """Return the full names that a name may mean; empty if it can only be the engine's."""
+        """Return the full names that a name may mean, in order of precedence; empty if it can only be the engine's."""
         if len(names) > 2 and is_known(names[0]):
             return [names]
         if not self.within:
@@ -214,7 +231,10 @@ class TableResolver:
         return [in_namespace] if len(names) == 1 else [(self.within[0], *names), in_namespace]
 
     def _resolve_in_catalog(self, names: tuple[str, ...]) -> ResolvedTable:
-        """Return a table, or else a metadata table, branch or tag of the table that the name begins with."""
+        """Return a table, or else a metadata table, branch or tag of the table that the name begins with.
+
+        `names` begins with the catalog. Raises `NoSuchTable`, `NoSuchNamespace`, and `IsAView` for a view.
+        """
         try:
             return ResolvedTable(self._open(names, Identifier(names[0], names[1:-1], names[-1]), None))
         except IsAView:
@@ -253,7 +273,10 @@ class TableResolver:
         return self._opened[key]
 
     def _with_part(self, spec: ScanSpec, part: str | None) -> ResolvedTable:
-        """Return the table, or the branch, tag or metadata table that the last part of a name selects."""
+        """Return the table, or the branch, tag or metadata table that `part`, the last part of a name, selects.
+
+        Raises `NoSuchTable` for an unknown metadata table.
+        """
         if part is None:
             return ResolvedTable(spec)
         for prefix in ("branch", "tag"):
@@ -285,7 +308,10 @@ class TableResolver:
         return spec.as_of(version=value.name if value.is_string else int(value.name))
 
     def _parameter(self, travel: TimeTravel) -> Any:
-        """Return the value of the time travel's parameter; None if the expression is not a parameter."""
+        """Return the value of the time travel's parameter; None if the expression is not a parameter.
+
+        Raises `InvalidStatement` for a null.
+        """
         from sqlglot import exp
 
         name = travel.expression.name
@@ -305,7 +331,7 @@ class TableResolver:
             raise InvalidStatement(f"{each.names[0]} is a frame: options are for Iceberg and Delta tables{place}")
 
     def not_found_error(self, each: Occurrence, more: Callable[[], list[str]]) -> NoSuchTable:
-        """Build the error for a name that does not exist. `more` returns further names, for suggestions."""
+        """Build the error for a table that does not exist. `more` returns further names to suggest."""
         name = ".".join(each.names)
         candidates = [*self.frames, *more(), *(".".join((catalog, *each.names[1:])) for catalog in catalog_names())]
         hint = nearest(name, candidates) or (

@@ -14,7 +14,7 @@ from lakescan.expressions.scalar.expression import FIRST_DAY, LAST_DAY
 
 
 def microsecond_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type with microseconds instead of nanoseconds, also in structs, lists and maps."""
+    """Return an Arrow type with microseconds instead of nanoseconds, also in structs, lists and maps."""
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz) if kind.unit == "ns" else kind
     if pa.types.is_struct(kind):
@@ -90,7 +90,7 @@ _OF_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def check_batches(rows: pa.Table, check: Callable[[pa.RecordBatch], pa.RecordBatch]) -> pa.Table:
-    """Return the rows after calling `check`, which may raise an error, for each of their batches."""
+    """Call `check`, which may raise an error, for each batch of the rows, and return the rows unchanged."""
     for batch in rows.to_batches():
         check(batch)
     return rows
@@ -120,10 +120,11 @@ def check_years(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def moment_of(expression: Any, zone: tzinfo, what: str = "TIMESTAMP AS OF") -> datetime | str:
-    """Evaluate a constant timestamp expression, such as `current_timestamp() - INTERVAL 1 DAY`.
+    """Evaluate a constant timestamp expression, such as `current_timestamp() - INTERVAL 1 DAY`, to a datetime in UTC.
 
-    A string literal is returned unchanged. `what` is the clause that takes the timestamp, for messages. Raises
-    `InvalidStatement` if the expression is not constant.
+    A string literal is returned unchanged, and a number counts seconds since 1970. `zone` is the time zone of
+    timestamps without an offset, and `what` the clause for messages. Raises `InvalidStatement` if the expression is not
+    constant.
     """
     from sqlglot import exp
 

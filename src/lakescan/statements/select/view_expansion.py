@@ -65,8 +65,9 @@ def _check_plain(each: Occurrence, text: str) -> None:
 def _query_of(view: View, home: str | None, tables: TableResolver, within: tuple[Identifier, ...]) -> str:
     """Return the query of a view over tables only, with the view's column names.
 
-    `home` is the view's metadata file, if its catalog has one. Raises `LocationRefused` for a table path that tables of
-    the view's catalog may not refer to.
+    `home` is the view's metadata file, if its catalog has one, and `within` the views that contain this one. Raises
+    `InvalidStatement` for views that read each other, and `LocationRefused` for a table path that tables of the view's
+    catalog may not refer to.
     """
     if view.name in within:
         chain = " -> ".join(map(str, (*within[within.index(view.name) :], view.name)))
@@ -138,10 +139,10 @@ def _check_there(each: Occurrence, tables: TableResolver, view: View) -> None:
 
 
 def _rename_columns(text: str, tree: Any, own: tuple[str, ...], names: list[str]) -> str:
-    """Rename the columns of a view's query to the names of the view.
+    """Rename the columns of a view's query to `names`, the columns of the view.
 
-    Columns of `SELECT *` are matched by the names they had when the view was created, because tables may have changed
-    since. Other columns are matched by position.
+    Columns of `SELECT *` are matched by `own`, the names they had when the view was created, because tables may have
+    changed since. Other columns are matched by position.
     """
     if not (_has_star(tree) or has_pipes(text)):
         if tree.named_selects == names:
@@ -198,7 +199,10 @@ def _is_path(names: tuple[str, ...]) -> bool:
 
 
 def _absolute(each: Occurrence, within: tuple[str, ...], what: str) -> tuple[str, ...]:
-    """Return a name with its catalog, by Spark's rules for views. The path of a table is returned unchanged."""
+    """Return a name with its catalog, by Spark's rules for views. The path of a table is returned unchanged.
+
+    `within` is the catalog and namespace of short names. Raises `NoSuchCatalog` if the catalog is not registered.
+    """
     names = each.names
     if _is_path(names) or (len(names) > 2 and is_known(names[0])):
         return names

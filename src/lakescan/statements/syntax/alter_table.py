@@ -51,7 +51,13 @@ NO_TABLE = TableName(())  # a placeholder, replaced in `read_alter_table`
 
 @dataclass(frozen=True)
 class CreateRef:
-    """CREATE or REPLACE of a branch or a tag. Durations are in milliseconds."""
+    """CREATE or REPLACE of a branch or a tag.
+
+    - `kind`: 'branch' or 'tag'.
+    - `version`: the snapshot id, or the name of a branch or tag, that it refers to; None for the current snapshot.
+    - `creates`: whether it may be new. `replaces`: whether it may replace an existing one.
+    - `max_ref_age_ms` (RETAIN), `min_snapshots_to_keep` and `max_snapshot_age_ms`: the retention, in milliseconds.
+    """
 
     table: TableName
     kind: str
@@ -67,7 +73,7 @@ class CreateRef:
 
 @dataclass(frozen=True)
 class DropRef:
-    """DROP BRANCH or DROP TAG."""
+    """DROP BRANCH or DROP TAG. `kind` is 'branch' or 'tag'."""
 
     table: TableName
     kind: str
@@ -154,7 +160,7 @@ class AlterTable:
 
 @dataclass(frozen=True)
 class RenameTable:
-    """ALTER TABLE ... RENAME TO."""
+    """ALTER TABLE ... RENAME TO. `new` is the new name."""
 
     table: TableName
     new: TableName
@@ -164,7 +170,10 @@ AlterStatement = AlterTable | RenameTable | CreateRef | DropRef
 
 
 def read_alter_table(words: TokenReader) -> AlterStatement:
-    """Read the part of a statement after ALTER TABLE."""
+    """Read the part of a statement after ALTER TABLE: the table's name and one action.
+
+    Raises `InvalidStatement` for an unknown action, and `UnsupportedFeature` for one that lakescan does not run.
+    """
     table = words.table_name("the name of a table")
     form = match_form(words, (*ACTIONS, *REFUSED))
     found = form.read(words)
@@ -293,7 +302,7 @@ def _set_location(words: TokenReader) -> Changes:
 def _which(words: TokenReader) -> Term | str:
     """Read the partition field to drop or replace: a transform, or a plain name.
 
-    A plain name is returned as text, because it may name the partition field or its source column.
+    A plain name is returned as text, because it may mean the partition field or its source column.
     """
     term = read_term(words)
     return term.column if term.name == "identity" else term
@@ -320,8 +329,8 @@ def _replace_partition(words: TokenReader) -> Changes:
 def read_write_order(words: TokenReader) -> SetOrder:
     """Read the part of a statement after WRITE: `[DISTRIBUTED BY PARTITION] [[LOCALLY] ORDERED BY ... | UNORDERED]`.
 
-    The clauses may come in any order. The distribution mode of the result is 'hash' with DISTRIBUTED BY PARTITION.
-    Otherwise it is 'none' for LOCALLY ORDERED BY and UNORDERED, and 'range' for ORDERED BY.
+    The clauses may come in any order, and one is required. The distribution mode of the result is 'hash' with
+    DISTRIBUTED BY PARTITION. Otherwise it is 'none' for LOCALLY ORDERED BY and UNORDERED, and 'range' for ORDERED BY.
     """
     start, distribution, terms, locally, unordered = words.at, False, None, False, False
     while not words.is_at_end:

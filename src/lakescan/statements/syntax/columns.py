@@ -28,7 +28,9 @@ _CLAUSES = ("NOT", "NULL", "DEFAULT", "COMMENT", "PRIMARY", "GENERATED", "FIRST"
 class ColumnText:
     """The definition of one column in a statement.
 
-    `rule` holds the parts of the definition apart from type and default, such as GENERATED.
+    - `column`: its name, type, nullability, comment and, in `ColumnsText`, literal default.
+    - `default`: the DEFAULT, if any. `is_key`: whether PRIMARY KEY is set.
+    - `rule`: the other parts of the definition, such as GENERATED and the lengths of VARCHAR(n).
     """
 
     column: t.Field
@@ -46,8 +48,9 @@ class ColumnText:
 class ColumnsText:
     """The column list of a statement.
 
-    `key` holds the names of the primary key's columns. `defaults` and `rules` are by column name, and `constraints` are
-    SQL conditions by constraint name.
+    - `key`: the names of the primary key's columns; empty without one.
+    - `defaults`, `rules`: defaults and other parts of the definitions (GENERATED, VARCHAR(n)), by column name.
+    - `constraints`: SQL conditions of CHECK, by constraint name.
     """
 
     columns: tuple[t.Field, ...]
@@ -79,7 +82,10 @@ def parse_columns(text: str, *, of_new_table: bool = False) -> ColumnsText:
 
 
 def read_columns(words: TokenReader, closing: str | None = ")", *, of_new_table: bool = False) -> ColumnsText:
-    """Read columns, keys and constraints, in parentheses unless `closing` is None. See `parse_columns`."""
+    """Read columns, keys and constraints, in parentheses unless `closing` is None. See `parse_columns`.
+
+    Raises `InvalidStatement` for two primary keys, and for a CHECK constraint unless `of_new_table`.
+    """
     if closing is not None:
         words.needs_symbol("(")
     columns: list[ColumnText] = []
@@ -115,7 +121,10 @@ def read_columns(words: TokenReader, closing: str | None = ")", *, of_new_table:
 
 
 def read_column(words: TokenReader, *, of_new_table: bool = False) -> ColumnText:
-    """Read a column: name, type, and NOT NULL, DEFAULT, COMMENT, PRIMARY KEY and GENERATED in any order."""
+    """Read a column: name, type, and NOT NULL, DEFAULT, COMMENT, PRIMARY KEY and GENERATED in any order.
+
+    Raises `UnsupportedFeature` for other clauses, and for GENERATED unless `of_new_table`.
+    """
     name, texts = words.name("the name of a column"), list[str]()
     kind = read_type(words, texts)
     found = read_clauses(words, name, kind, of_new_table=of_new_table)
@@ -125,7 +134,10 @@ def read_column(words: TokenReader, *, of_new_table: bool = False) -> ColumnText
 
 
 def read_clauses(words: TokenReader, name: str, kind: t.Type, *, of_new_table: bool = False) -> ColumnText:
-    """Read the clauses after the type of the column `name`, in any order."""
+    """Read the clauses after the type `kind` of the column `name`, in any order, up to the first other word.
+
+    Raises `UnsupportedFeature` for clauses that tables cannot record, and for GENERATED unless `of_new_table`.
+    """
     found = ColumnText(t.Field(0, name, kind))
     while not words.is_at_end:
         if words.takes("NOT", "NULL"):
@@ -153,7 +165,10 @@ def read_clauses(words: TokenReader, name: str, kind: t.Type, *, of_new_table: b
 
 
 def _read_generation(words: TokenReader) -> NewColumnRule:
-    """Read the part after GENERATED: `ALWAYS AS (expression)`, or `{ALWAYS | BY DEFAULT} AS IDENTITY [(...)]`."""
+    """Read the part after GENERATED: `ALWAYS AS (expression)`, or `{ALWAYS | BY DEFAULT} AS IDENTITY [(...)]`.
+
+    The options of IDENTITY are `START WITH n` and `INCREMENT BY n`, both 1 by default.
+    """
     is_always = words.takes("ALWAYS")
     if not is_always:
         words.needs("BY", "DEFAULT")
@@ -185,7 +200,7 @@ def _read_integer(words: TokenReader, what: str) -> int:
 
 
 def _refuse_flink(words: TokenReader) -> None:
-    """Raise `UnsupportedFeature` if a clause of Flink, or a constraint that tables do not record, is next."""
+    """Raise `UnsupportedFeature` if a clause of Flink, or a constraint that tables do not record, comes next."""
     if words.sees("WATERMARK", "FOR"):
         raise UnsupportedFeature(
             "WATERMARK FOR in CREATE TABLE",
@@ -206,13 +221,13 @@ def _refuse_flink(words: TokenReader) -> None:
 
 
 def _sees_constraint(words: TokenReader) -> bool:
-    """Return whether a CONSTRAINT clause is next, rather than a column named `constraint`."""
+    """Return whether a CONSTRAINT clause comes next, rather than a column named `constraint`."""
     kinds = ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK", "NOT")
     return words.sees("CONSTRAINT") and any(words.spells(words.at + 2, kind) for kind in kinds)
 
 
 def _sees_check(words: TokenReader) -> bool:
-    """Return whether `CONSTRAINT name CHECK` is next."""
+    """Return whether `CONSTRAINT name CHECK` comes next."""
     return words.sees("CONSTRAINT") and words.spells(words.at + 2, "CHECK")
 
 
@@ -230,7 +245,10 @@ def _table_check(words: TokenReader) -> tuple[str, str]:
 
 
 def read_default(words: TokenReader) -> Default:
-    """Read the expression of a default. `Default.value` is set only if the expression is a literal."""
+    """Read the expression of a default, up to a comma, a closing parenthesis or the next clause of the column.
+
+    `Default.value` is set only if the expression is a literal.
+    """
     first = words.at
 
     def ends(n: int) -> bool:
@@ -262,7 +280,10 @@ def _apply_default(column: ColumnText, *, of_new_table: bool) -> t.Field:
 
 
 def _table_key(words: TokenReader) -> tuple[str, ...]:
-    """Read `[CONSTRAINT name] PRIMARY KEY (a, b) [NOT ENFORCED]`."""
+    """Read `[CONSTRAINT name] PRIMARY KEY (a, b) [NOT ENFORCED]`, and return the names of the columns.
+
+    Raises `UnsupportedFeature` for UNIQUE, other constraints, and ENFORCED.
+    """
     if words.takes("CONSTRAINT"):
         words.name("the name of the constraint")
         if words.sees("UNIQUE"):
@@ -276,7 +297,7 @@ def _table_key(words: TokenReader) -> tuple[str, ...]:
 
 
 def _take_enforced(words: TokenReader) -> None:
-    """Read NOT ENFORCED if it is next; raises `UnsupportedFeature` for ENFORCED, because keys are not checked."""
+    """Read NOT ENFORCED if it comes next; raises `UnsupportedFeature` for ENFORCED, because keys are not checked."""
     if words.takes("NOT", "ENFORCED"):
         words.takes("RELY")
         words.takes("NORELY")
@@ -285,5 +306,5 @@ def _take_enforced(words: TokenReader) -> None:
 
 
 def _require_key(column: t.Field, key: tuple[str, ...]) -> t.Field:
-    """Return the column, marked as required if it is part of the key (as in the SQL standard)."""
+    """Return the column, required (NOT NULL) if it is part of the key, as in the SQL standard."""
     return replace(column, required=True) if dotted_path([column.name]) in key else column

@@ -20,7 +20,12 @@ from lakescan.statements.syntax.types import read_type
 
 @dataclass(frozen=True)
 class Call:
-    """CALL catalog.system.procedure(...). Positional arguments come before named ones."""
+    """CALL catalog.system.procedure(...).
+
+    - `name`: the parts of the procedure's name.
+    - `positional`: the values of the positional arguments, which come before named ones.
+    - `named`: the values of the named arguments, by name in lower case.
+    """
 
     name: tuple[str, ...]
     positional: tuple[Any, ...] = ()
@@ -29,7 +34,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Optimize:
-    """OPTIMIZE table [FULL] [WHERE condition] [ZORDER BY (...)]."""
+    """OPTIMIZE table [FULL] [WHERE condition] [ZORDER BY (...)]. `zorder_by` has the names of the columns."""
 
     table: TableName
     where: Sql | None = None
@@ -39,7 +44,11 @@ class Optimize:
 
 @dataclass(frozen=True)
 class Vacuum:
-    """VACUUM table [FULL | LITE] [USING INVENTORY ...] [RETAIN n HOURS] [DRY RUN]."""
+    """VACUUM table [FULL | LITE] [USING INVENTORY ...] [RETAIN n HOURS] [DRY RUN].
+
+    - `hours`: the hours of RETAIN; None for the table's retention.
+    - `inventory`: the name of a table or a query, without parentheses, that lists the files.
+    """
 
     table: TableName
     hours: float | None = None
@@ -58,7 +67,10 @@ class Restore:
 
 @dataclass(frozen=True)
 class Convert:
-    """CONVERT TO DELTA parquet.`path` [NO STATISTICS] [PARTITIONED BY (...)]."""
+    """CONVERT TO DELTA parquet.`path` [NO STATISTICS] [PARTITIONED BY (...)].
+
+    `partition_columns` have names and types. `statistics` is False with NO STATISTICS.
+    """
 
     table: TableName
     partition_columns: tuple[t.Field, ...] = ()
@@ -67,7 +79,7 @@ class Convert:
 
 @dataclass(frozen=True)
 class Generate:
-    """GENERATE symlink_format_manifest FOR TABLE ..."""
+    """GENERATE mode FOR TABLE table. The only mode of Delta is `symlink_format_manifest`."""
 
     mode: str
     table: TableName
@@ -82,14 +94,18 @@ class Refresh:
 
 @dataclass(frozen=True)
 class Reorg:
-    """REORG TABLE ... [WHERE condition] APPLY (PURGE)."""
+    """REORG TABLE table [WHERE condition] APPLY (PURGE)."""
 
     table: TableName
     where: Sql | None = None
 
 
 def read_call(words: TokenReader) -> Call:
-    """Read the part of a statement after CALL: the procedure's name, and its positional and named arguments."""
+    """Read the part of a statement after CALL: the procedure's name, and its positional and named arguments.
+
+    Raises `InvalidStatement` for an argument that is not constant, a parameter that is set twice, or a positional
+    argument after a named one.
+    """
     name = words.names("the name of a procedure")
     opening = words.at
     words.needs_symbol("(")
@@ -152,7 +168,7 @@ def _value(node: Any, values: Mapping[str, Any]) -> Any:
 
 
 def read_optimize(words: TokenReader) -> Optimize:
-    """Read the part of a statement after OPTIMIZE."""
+    """Read the part of a statement after OPTIMIZE: `table [FULL] [WHERE condition] [ZORDER BY (...)]`."""
     table = read_table_or_path(words)
     full = words.takes("FULL")
     where = None
@@ -165,7 +181,10 @@ def read_optimize(words: TokenReader) -> Optimize:
 
 
 def read_vacuum(words: TokenReader) -> Vacuum:
-    """Read the part of a statement after VACUUM."""
+    """Read the part of a statement after VACUUM: `table [FULL | LITE]`, then USING INVENTORY, RETAIN and DRY RUN.
+
+    The last three may come in any order.
+    """
     table = read_table_or_path(words)
     lite = words.takes("LITE")
     if not lite:
@@ -200,7 +219,7 @@ def read_vacuum(words: TokenReader) -> Vacuum:
 
 
 def read_restore(words: TokenReader) -> Restore:
-    """Read the part of a statement after RESTORE."""
+    """Read the part of a statement after RESTORE: `[TABLE] table [TO] VERSION | TIMESTAMP AS OF ...`."""
     words.takes("TABLE")
     table = read_table_or_path(words)
     words.takes("TO")
@@ -211,7 +230,10 @@ def read_restore(words: TokenReader) -> Restore:
 
 
 def read_convert(words: TokenReader) -> Convert:
-    """Read the part of a statement after CONVERT TO DELTA."""
+    """Read the part of a statement after CONVERT TO DELTA: a folder, NO STATISTICS and PARTITIONED BY.
+
+    The folder is named ``parquet.`path` ``.
+    """
     table = words.table_name("parquet.`path`")
     statistics = not words.takes("NO", "STATISTICS")
 
@@ -223,19 +245,22 @@ def read_convert(words: TokenReader) -> Convert:
 
 
 def read_generate(words: TokenReader) -> Generate:
-    """Read the part of a statement after GENERATE."""
+    """Read the part of a statement after GENERATE: `mode FOR TABLE table`."""
     mode = words.name("symlink_format_manifest")
     words.needs("FOR", "TABLE")
     return Generate(mode, read_table_or_path(words))
 
 
 def read_refresh(words: TokenReader) -> Refresh:
-    """Read the part of a statement after REFRESH TABLE."""
+    """Read the part of a statement after REFRESH TABLE: a table's name or path."""
     return Refresh(read_table_or_path(words))
 
 
 def read_reorg(words: TokenReader) -> Reorg:
-    """Read the part of a statement after REORG TABLE."""
+    """Read the part of a statement after REORG TABLE: `table [WHERE condition] APPLY (PURGE)`.
+
+    Raises `UnsupportedFeature` for APPLY (UPGRADE UNIFORM).
+    """
     table = words.table_name("the name of a table")
     where = None
     if words.takes("WHERE"):

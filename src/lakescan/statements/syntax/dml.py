@@ -26,7 +26,7 @@ class Assignment:
 
 
 class When(StrEnum):
-    """The rows that a WHEN clause of a MERGE applies to."""
+    """The rows that a WHEN clause of a MERGE applies to: matched, only in the source, or only in the target."""
 
     MATCHED = "matched"
     NOT_MATCHED = "not matched"
@@ -43,7 +43,11 @@ class MergeAction(StrEnum):
 
 @dataclass(frozen=True)
 class Clause:
-    """One WHEN clause of a MERGE. `assignments` is None for `*`, which assigns all columns by name."""
+    """One WHEN clause of a MERGE.
+
+    - `condition`: the condition after AND, or None.
+    - `assignments`: the columns to set; None for `*`, which assigns all columns by name; empty for DELETE.
+    """
 
     when: When
     action: MergeAction

@@ -279,7 +279,10 @@ _MOST = max(map(len, _BY_KEYWORDS))
 
 
 def form_of(words: TokenReader) -> Form | None:
-    """Read the leading keywords of a statement and return their form; None, reading nothing, if no form matches."""
+    """Read the leading keywords of a statement and return the longest form that matches; None if no form matches.
+
+    Nothing is read then.
+    """
     for count in range(_MOST, 0, -1):
         found = tuple(each.text.upper() for each in words.words[:count])
         if len(found) == count and (form := _BY_KEYWORDS.get(found)) is not None:
@@ -321,7 +324,10 @@ _ALIKE = 0.7  # a ratio at which REFRESH TABLE and REPLACE TABLE are not alike
 
 
 def nearest_statement(text: str) -> str:
-    """Return " Did you mean ...?" with the statement whose first two words are spelled most alike, or ""."""
+    """Return " Did you mean ...?" with the statement whose first two words are spelled most alike.
+
+    Returns "" if no statement is similar.
+    """
     found = [word.upper() for word in re.findall(r"\w+", text)[:2]]
     known = [tuple(name.split()[:2]) for name in (*(form.keywords for form in FORMS), *_OTHERS)]
     alike = {

@@ -15,14 +15,21 @@ _UNITS = {"MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 
 @dataclass(frozen=True)
 class State:
-    """A version or snapshot id, the name of a tag or branch (as `version`), or a timestamp."""
+    """An earlier state of a table. Only one field is set.
+
+    - `version`: a version or snapshot id, or the name of a tag or branch.
+    - `timestamp`: a timestamp, as text.
+    """
 
     version: int | str | None = None
     timestamp: str | None = None
 
 
 def read_term(words: TokenReader) -> Term:
-    """Read a column or a transform of a column: `country`, `days(ts)`, `bucket(16, id)`."""
+    """Read a column or a transform of a column: `country`, `days(ts)`, `bucket(16, id)`.
+
+    Raises `InvalidStatement` for an unknown transform.
+    """
     start = words.at
     words.names("a column, or a transform such as days(ts)")
     if words.sees_symbol("("):
@@ -34,7 +41,10 @@ def read_term(words: TokenReader) -> Term:
 
 
 def read_order(words: TokenReader) -> tuple[SortTerm, ...]:
-    """Read the terms of a sort order, with or without parentheses."""
+    """Read the terms of a sort order, with or without parentheses.
+
+    Nulls come first with ASC, and last with DESC, by default.
+    """
     return words.listed_items(lambda: _read_sort_term(words))
 
 
@@ -52,7 +62,7 @@ def _read_sort_term(words: TokenReader) -> SortTerm:
 
 
 def read_properties(words: TokenReader) -> dict[str, str]:
-    """Read properties in parentheses: `('a' = 'b', c.d = 5, e = true)`.
+    """Read table or namespace properties in parentheses: `('a' = 'b', c.d = 5, e = true)`. Values become text.
 
     Raises `InvalidStatement` for a property that is set twice.
     """
@@ -84,7 +94,7 @@ def property_name(words: TokenReader) -> str:
 
 
 def property_value(words: TokenReader, name: str) -> str:
-    """Read the value of the property `name`: a string, a number, a boolean or a parameter."""
+    """Read the value of the property `name` as text: a string, a number, a boolean or a parameter."""
     if words.sees_parameter:
         value = words.parameter(f"the value of {name!r}", str, bool, int, float, Decimal)
         return str(value).lower() if isinstance(value, bool) else str(value)
@@ -105,7 +115,7 @@ def property_value(words: TokenReader, name: str) -> str:
 
 
 def read_state(words: TokenReader) -> State | None:
-    """Read `[FOR] VERSION | SYSTEM_VERSION | TIMESTAMP | SYSTEM_TIME AS OF ...`; None if it is not next."""
+    """Read `[FOR] VERSION | SYSTEM_VERSION | TIMESTAMP | SYSTEM_TIME AS OF ...`; otherwise None."""
     start = words.at
     words.takes("FOR")
     if words.takes("VERSION", "AS", "OF") or words.takes("SYSTEM_VERSION", "AS", "OF"):
@@ -121,7 +131,7 @@ def read_state(words: TokenReader) -> State | None:
 
 
 def read_version(words: TokenReader) -> int | str:
-    """Read a version or snapshot id, or the name of a tag or branch in quotes."""
+    """Read a version or snapshot id, the name of a tag or branch in quotes, or a parameter with one of these."""
     if words.sees_parameter:
         found: int | str = words.parameter("a version", int, str)
         return found
@@ -131,7 +141,7 @@ def read_version(words: TokenReader) -> int | str:
 
 
 def read_milliseconds(words: TokenReader) -> int:
-    """Read a duration such as `7 DAYS` and return milliseconds."""
+    """Read a duration in days, hours or minutes, such as `7 DAYS`, and return milliseconds."""
     number, at = words.integer("a number of days, hours or minutes"), words.at
     unit = "" if words.is_at_end else words.words[at].text.upper()
     if unit.removesuffix("S") not in _UNITS:

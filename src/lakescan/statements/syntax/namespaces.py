@@ -33,7 +33,11 @@ class DropNamespace:
 
 @dataclass(frozen=True)
 class AlterNamespace:
-    """ALTER NAMESPACE ... SET or UNSET PROPERTIES, or SET LOCATION."""
+    """ALTER NAMESPACE ... SET or UNSET PROPERTIES, or SET LOCATION (the property `location`).
+
+    - `properties`: the properties to set.
+    - `removed`: the names of properties to remove.
+    """
 
     name: Names
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +46,7 @@ class AlterNamespace:
 
 @dataclass(frozen=True)
 class CommentOn:
-    """COMMENT ON a table or a namespace. A `comment` of None removes the comment."""
+    """COMMENT ON a table (`is_table`) or a namespace. A `comment` of None removes the comment."""
 
     name: TableName
     comment: str | None
@@ -50,7 +54,7 @@ class CommentOn:
 
 
 class ShowKind(StrEnum):
-    """The object of SHOW and DESCRIBE."""
+    """The object that SHOW or DESCRIBE shows."""
 
     CATALOGS = "catalogs"
     NAMESPACES = "namespaces"
@@ -73,10 +77,13 @@ class ShowKind(StrEnum):
 class Show:
     """SHOW or DESCRIBE of a table, or SHOW of the objects in a namespace.
 
+    - `what`: the object to show.
     - `table`: the table. `namespace`: the namespace, or None for the current one.
     - `pattern`: a pattern of Spark's SHOW, with `*` and `|`.
-    - `column`: the column of DESCRIBE, or the key of SHOW TBLPROPERTIES.
-    - `limit`: the number of rows of DESCRIBE HISTORY. `partition`: the values of SHOW PARTITIONS.
+    - `extended`: whether EXTENDED or FORMATTED is set.
+    - `column`: the parts of the column's name in DESCRIBE, or the key of SHOW TBLPROPERTIES.
+    - `limit`: the number of rows of DESCRIBE HISTORY.
+    - `partition`: the values in SHOW PARTITIONS by column, as text; None values mean null.
     """
 
     what: ShowKind
@@ -99,7 +106,7 @@ class CreateCatalog:
 
 
 def read_create_catalog(words: TokenReader) -> CreateCatalog:
-    """Read the part of a statement after CREATE CATALOG."""
+    """Read the part of a statement after CREATE CATALOG: `[IF NOT EXISTS] name WITH (...)`."""
     if_not_exists = words.takes("IF", "NOT", "EXISTS")
     name = words.name("the name of a catalog")
     words.needs("WITH")
@@ -107,7 +114,7 @@ def read_create_catalog(words: TokenReader) -> CreateCatalog:
 
 
 def read_show_partitions(words: TokenReader) -> Show:
-    """Read `table [PARTITION (column = value, ...)]`."""
+    """Read the part of a statement after SHOW PARTITIONS: `table [PARTITION (column = value, ...)]`."""
     table, values = words.table_name("the name of a table"), {}
 
     def read() -> None:
@@ -126,7 +133,11 @@ def _partition_value(words: TokenReader, name: str) -> str:
 
 
 def read_create_namespace(words: TokenReader) -> CreateNamespace:
-    """Read the part of a statement after CREATE NAMESPACE."""
+    """Read the part of a statement after CREATE NAMESPACE: `[IF NOT EXISTS] name` and other clauses.
+
+    The clauses are COMMENT, LOCATION and WITH PROPERTIES, in any order. The comment and the location become the
+    properties `comment` and `location`.
+    """
     if_not_exists = words.takes("IF", "NOT", "EXISTS")
     name = words.names("the name of a namespace")
     properties: dict[str, str] = {}
@@ -143,7 +154,7 @@ def read_create_namespace(words: TokenReader) -> CreateNamespace:
 
 
 def read_drop_namespace(words: TokenReader) -> DropNamespace:
-    """Read the part of a statement after DROP NAMESPACE."""
+    """Read the part of a statement after DROP NAMESPACE: `[IF EXISTS] name [RESTRICT | CASCADE]`."""
     if_exists = words.takes("IF", "EXISTS")
     name = words.names("the name of a namespace")
     cascade = words.takes("CASCADE")
@@ -153,7 +164,7 @@ def read_drop_namespace(words: TokenReader) -> DropNamespace:
 
 
 def read_alter_namespace(words: TokenReader) -> AlterNamespace:
-    """Read the part of a statement after ALTER NAMESPACE."""
+    """Read the part of a statement after ALTER NAMESPACE: `name`, then SET or UNSET PROPERTIES, or SET LOCATION."""
     name = words.names("the name of a namespace")
     if words.takes("SET", "PROPERTIES") or words.takes("SET", "DBPROPERTIES"):
         return AlterNamespace(name, read_properties(words))
@@ -165,7 +176,7 @@ def read_alter_namespace(words: TokenReader) -> AlterNamespace:
 
 
 def read_comment_on(words: TokenReader) -> CommentOn:
-    """Read the part of a statement after COMMENT ON."""
+    """Read the part of a statement after COMMENT ON: `TABLE | NAMESPACE name IS 'text' | NULL`."""
     is_table = words.takes("TABLE")
     if not is_table and not any(words.takes(each) for each in ("NAMESPACE", "DATABASE", "SCHEMA")):
         raise words.unexpected_word("TABLE", "NAMESPACE")
@@ -179,14 +190,14 @@ def read_comment_on(words: TokenReader) -> CommentOn:
 
 
 def read_show_in(words: TokenReader, what: ShowKind) -> Show:
-    """Read `[FROM | IN namespace] [[LIKE] 'pattern']`."""
+    """Read the part of a SHOW statement after the keywords: `[FROM | IN namespace] [[LIKE] 'pattern']`."""
     namespace = words.names("the name of a namespace") if words.takes("FROM") or words.takes("IN") else None
     pattern = words.text_literal("a pattern, in quotes") if words.takes("LIKE") or not words.is_at_end else None
     return Show(what, namespace=namespace, pattern=pattern)
 
 
 def read_show_columns(words: TokenReader) -> Show:
-    """Read `FROM | IN table [FROM | IN namespace]`."""
+    """Read the part of a statement after SHOW COLUMNS: `FROM | IN table [FROM | IN namespace]`."""
     if not (words.takes("FROM") or words.takes("IN")):
         raise words.unexpected_word("FROM", "IN")
     table = words.table_name("the name of a table")
@@ -196,7 +207,7 @@ def read_show_columns(words: TokenReader) -> Show:
 
 
 def read_show_properties(words: TokenReader) -> Show:
-    """Read `table [('name')]`."""
+    """Read the part of a statement after SHOW TBLPROPERTIES: `table [('name')]`."""
     table, column = words.table_name("the name of a table"), None
     if words.takes_symbol("("):
         column = (property_name(words),)
@@ -205,7 +216,7 @@ def read_show_properties(words: TokenReader) -> Show:
 
 
 def read_show_table(words: TokenReader, what: ShowKind) -> Show:
-    """Read `[FROM | IN] table`."""
+    """Read the part of a SHOW statement about one table after the keywords: `[FROM | IN] table`."""
     words.takes("FROM") or words.takes("IN")
     return Show(what, words.table_name("the name of a table"))
 

@@ -61,7 +61,8 @@ _CHANGES = (
 class SqlStatement:
     """A statement and its kind.
 
-    `text` lacks the closing semicolon, EXPLAIN with its `mode`, and the DESCRIBE before a query.
+    `text` lacks the closing semicolon, EXPLAIN, and the DESCRIBE before a query. `mode` is the word after EXPLAIN in
+    upper case, such as EXTENDED, or empty.
     """
 
     kind: StatementKind
@@ -70,7 +71,7 @@ class SqlStatement:
 
 
 def statement_of(text: str) -> SqlStatement:
-    """Classify a statement by its first keywords.
+    """Classify a statement by its first keywords. The kind is OTHER for statements about tables and for invalid text.
 
     Raises `InvalidOption` if `text` is not a string.
     """
@@ -92,7 +93,10 @@ def statement_of(text: str) -> SqlStatement:
 
 
 def _dml_kind(text: str, at: int) -> StatementKind | None:
-    """Return the kind of a statement that begins with WITH or FROM and changes rows; None for a query."""
+    """Return the kind of a statement that begins with WITH or FROM and changes rows; None for a query.
+
+    `at` is the position of the first word in the text.
+    """
     first = text[at : at + 4].lower()
     if first not in ("with", "from") or not _CHANGES_BEHIND.search(text, at):
         return None
@@ -113,7 +117,10 @@ def _dml_kind(text: str, at: int) -> StatementKind | None:
 
 
 def end_of_with(words: Sequence[Any]) -> int:
-    """Return the index of the token after the queries of a WITH clause, which begins at the first token."""
+    """Return the index of the token after the queries of a WITH clause, which begins at the first token.
+
+    `words` are sqlglot tokens.
+    """
     at = 1
     if words[at : at + 2] and words[at].text.upper() == "RECURSIVE" and words[at + 1].text not in ("(", "AS"):
         at += 1
@@ -128,7 +135,7 @@ def end_of_with(words: Sequence[Any]) -> int:
 
 
 def _end_of_group(words: Sequence[Any], at: int) -> int:
-    """Return the index after the parentheses that open at `at`, or `at` if none open there."""
+    """Return the index after the parentheses that open at the token `at`; `at` if it is not an opening parenthesis."""
     depth = 0
     for n in range(at, len(words)):
         depth += (words[n].text == "(") - (words[n].text == ")")
@@ -192,7 +199,11 @@ def has_pipes(text: str) -> bool:
 
 
 def _invalid(text: str, what: str, found: Mapping[str, Any]) -> InvalidStatement:
-    """Build the error that underlines the place of a sqlglot error, which ends at `line` and `col` (from 1)."""
+    """Build the error that underlines the place of a sqlglot error.
+
+    `what` describes the problem, and `found` is sqlglot's description of the place, which ends at `line` and `col`
+    (from 1).
+    """
     lines, line, column = text.splitlines(), found.get("line") or 0, found.get("col") or 0
     if not 1 <= line <= len(lines):
         return InvalidStatement(f"not valid SQL: {what}\n{text}")
@@ -224,9 +235,10 @@ def name_parameters(text: str, arguments: Arguments) -> tuple[str, dict[str, Any
 
 
 def substitute_literals(tree: Any, values: Mapping[str, Any]) -> Any:
-    """Replace the parameters of a tree by literals. Parameters with values of other types stay parameters.
+    """Replace the parameters of a sqlglot tree by literals, if their values are None, booleans, integers or strings.
 
-    Raises `InvalidStatement` for a parameter without a value.
+    Other parameters stay in the tree, which is changed in place. Raises `InvalidStatement` for a parameter without a
+    value.
     """
     from sqlglot import exp
 

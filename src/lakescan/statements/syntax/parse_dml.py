@@ -74,7 +74,7 @@ def parse(text: str, values: Mapping[str, Any] | None = None) -> DmlStatement | 
 
 
 def _with_clause(words: TokenReader) -> Sql | None:
-    """Read the WITH clause before the statement, if there is one."""
+    """Read the WITH clause before the statement; None without one."""
     if not words.sees("WITH"):
         return None
     words.at = end_of_with(words.words)
@@ -82,7 +82,10 @@ def _with_clause(words: TokenReader) -> Sql | None:
 
 
 def _target(words: TokenReader, *stops: str) -> TableName:
-    """Read the name of the table to change, and its alias."""
+    """Read the name of the table to change, and its alias. `stops` are keywords that may follow instead of an alias.
+
+    Raises `InvalidStatement` for read options and time travel.
+    """
     name = words.table_name("the name of a table")
     if options_behind(words.text, words.words[words.at - 1].end + 1) is not None:
         raise words.error("options are for tables that are read and for INSERT", words.at - 1)
@@ -93,7 +96,10 @@ def _target(words: TokenReader, *stops: str) -> TableName:
 
 
 def _where(words: TokenReader) -> Sql | None:
-    """Read WHERE and its condition, up to the end of the statement."""
+    """Read WHERE and its condition, up to the end of the statement; None if the statement already ends.
+
+    Raises `InvalidStatement` for another word than WHERE.
+    """
     if words.is_at_end:
         return None
     if not words.takes("WHERE"):
@@ -129,13 +135,19 @@ def _truncate(words: TokenReader) -> Delete:
 
 
 def partition_condition(partition: tuple[tuple[str, Sql | None], ...]) -> Sql:
-    """Build the condition of the rows of a partition. Columns without a value are not compared."""
+    """Build the SQL condition of the rows of a partition.
+
+    Columns without a value are not compared. Empty without values.
+    """
     named = [f"`{name.replace('`', '``')}` <=> {value}" for name, value in partition if value is not None]
     return Sql(" AND ".join(named))
 
 
 def _partition(words: TokenReader) -> tuple[tuple[str, Sql | None], ...]:
-    """Read `PARTITION (a = 1, b)`."""
+    """Read `PARTITION (a = 1, b)` and return the columns with their values; None for a column without a value.
+
+    Raises `InvalidStatement` for a column that occurs twice.
+    """
     words.needs("PARTITION")
     if not words.sees("("):
         raise words.unexpected_word("(")
@@ -209,7 +221,7 @@ def _insert(words: TokenReader) -> Insert | None:
 
 
 def _options(words: TokenReader) -> dict[str, str]:
-    """Read the write options after the table's name, as `WITH (...)` or as a hint."""
+    """Read the write options after the table's name, as `WITH (...)` or as a hint (`/*+ OPTIONS(...) */`)."""
     if words.sees("WITH") and words.words[words.at + 1 :] and words.words[words.at + 1].text == "(":
         opening = words.at + 1
         words.at = words.behind(opening)
@@ -232,7 +244,10 @@ def _begins_query(words: TokenReader, n: int) -> bool:
 
 
 def _columns(words: TokenReader) -> tuple[str, ...] | None:
-    """Read a column list; None if the parentheses are not one, as in `INSERT INTO t (SELECT 1)`."""
+    """Read a column list; None without a list, as in `INSERT INTO t (SELECT 1)`.
+
+    Raises `InvalidStatement` for a struct member, or a column that is listed twice.
+    """
     opening = words.at
     if not words.sees("("):
         return None
@@ -256,7 +271,10 @@ def _columns(words: TokenReader) -> tuple[str, ...] | None:
 
 
 def _replace_condition(words: TokenReader) -> Sql:
-    """Read REPLACE WHERE and its condition, which ends where the query begins."""
+    """Read REPLACE WHERE and its condition, which ends where the query begins.
+
+    Raises `UnsupportedFeature` for REPLACE USING and REPLACE ON.
+    """
     words.needs("REPLACE")
     for other in ("USING", "ON"):
         if words.sees(other):
@@ -313,7 +331,11 @@ _ACTIONS = {
 
 
 def read_merge(words: TokenReader, with_clause: Sql | None = None) -> Merge:
-    """Read a MERGE. `with_clause` is the WITH before it, which is moved into the source."""
+    """Read a MERGE. `with_clause` is the WITH before it, which is moved into the source.
+
+    Raises `InvalidStatement`, and `UnsupportedFeature` for a WITH query that is used outside of the source and for `*
+    EXCEPT`.
+    """
     words.needs("MERGE")
     evolves = words.takes("WITH", "SCHEMA", "EVOLUTION")
     words.needs("INTO")
@@ -337,7 +359,7 @@ def read_merge(words: TokenReader, with_clause: Sql | None = None) -> Merge:
 
 
 def _is_when(words: TokenReader, n: int) -> bool:
-    """Return whether a WHEN clause begins at a token, rather than a column named `when`."""
+    """Return whether a WHEN clause begins at token `n`, rather than a column named `when`."""
     return words.spells(n, "WHEN") and not words.is_member(n) and (words.is_name(n - 1) or _ends(words, n - 1))
 
 
@@ -346,7 +368,7 @@ def _ends(words: TokenReader, n: int) -> bool:
 
 
 def _source(words: TokenReader) -> tuple[Sql, str | None]:
-    """Read the source of a MERGE and its alias."""
+    """Read the source of a MERGE (a table or a query in parentheses), and its alias or None."""
     first = words.at
     if words.sees("("):
         words.at = words.behind(first)
@@ -378,7 +400,10 @@ def _last_name(words: TokenReader, first: int) -> str:
 
 
 def _is_alias(words: TokenReader, n: int, start: int) -> bool:
-    """Return whether the last word before ON is an alias, rather than the end of a time travel expression."""
+    """Return whether token `n`, the last word before ON, is an alias, rather than the end of a time travel expression.
+
+    The expression begins at token `start`.
+    """
     if n <= start or not words.is_name(n) or words.is_member(n):
         return False
     is_unit = words.words[n].text.upper() in _UNITS and words.words[n - 1].token_type.name in ("NUMBER", "STRING")
@@ -390,7 +415,8 @@ def _with_queries(
 ) -> tuple[Sql, str | None]:
     """Move the WITH clause into the source of a MERGE, and return the new source and its alias.
 
-    Raises `UnsupportedFeature` if another part of the MERGE uses a query of the WITH clause.
+    `first` is the index of the source's first token. Raises `UnsupportedFeature` if another part of the MERGE uses a
+    query of the WITH clause.
     """
     names = _names_of_with(words)
     for n, each in enumerate(words.words[words.at :], words.at):
@@ -420,7 +446,11 @@ def _names_of_with(words: TokenReader) -> set[str]:
 
 
 def _clause(words: TokenReader, earlier: list[Clause]) -> Clause:
-    """Read `WHEN ... THEN ...`."""
+    """Read `WHEN ... THEN ...`. `earlier` are the clauses before it.
+
+    Raises `InvalidStatement` if an earlier clause for the same rows has no condition, so that this one would never
+    apply.
+    """
     first = words.at
     words.needs("WHEN")
     when = _when(words)

@@ -88,7 +88,10 @@ def _parenthesize_values(text: str) -> str:
 
 
 def _value_parentheses(found: list[Any], at: int) -> list[tuple[int, int, str]]:
-    """Return the edits that put each value from token `at` on in parentheses, up to the end of the VALUES list."""
+    """Return the edits that put each value of a VALUES list in parentheses, unless it is in parentheses already.
+
+    `found` are the statement's tokens, and `at` is the index of the first value.
+    """
     edits: list[tuple[int, int, str]] = []
     start, depth = at, 0
     for n in range(at, len(found) + 1):
@@ -151,7 +154,7 @@ def _rewrite_table_queries(text: str) -> str:
 
 
 def _match_parentheses(found: list[Any]) -> dict[int, int]:
-    """Map the index of each closing parenthesis to the index of its opening one."""
+    """Map the index of each closing parenthesis to the index of its opening one. Unmatched ones are left out."""
     opened, pending = {}, []
     for n, each in enumerate(found):
         if each.token_type.name == "L_PAREN":
@@ -162,7 +165,10 @@ def _match_parentheses(found: list[Any]) -> dict[int, int]:
 
 
 def _is_query(found: list[Any], at: int, opened: Mapping[int, int]) -> bool:
-    """Return whether the word TABLE begins a query, judged by the tokens around `TABLE name`."""
+    """Return whether the word TABLE at token `at` begins a query, judged by the tokens around `TABLE name`.
+
+    `opened` is the result of `_match_parentheses`.
+    """
     behind = _end_of_name(found, at + 1)
     if behind is None or (behind < len(found) and found[behind].text.upper().split()[0] not in _BEHIND):
         return False
@@ -178,7 +184,7 @@ def _is_query(found: list[Any], at: int, opened: Mapping[int, int]) -> bool:
 
 
 def _end_of_name(found: list[Any], at: int) -> int | None:
-    """Return the index after a table's name or `IDENTIFIER(...)`; None without a name."""
+    """Return the index after the table's name or `IDENTIFIER(...)` at token `at`; None if no name begins there."""
     if at + 1 < len(found) and found[at].text.upper() == "IDENTIFIER" and found[at + 1].text == "(":
         depth = 0
         for n in range(at + 1, len(found)):
@@ -194,9 +200,9 @@ def _end_of_name(found: list[Any], at: int) -> int | None:
 
 
 def resolve_identifiers(text: str, tree: Any, values: Mapping[str, Any]) -> str:
-    """Replace each table name `IDENTIFIER(...)` whose argument is constant by the name itself.
+    """Return the text with each table name `IDENTIFIER(...)` replaced by the name, if its argument is constant.
 
-    Raises `InvalidStatement` for an argument that is not the name of a table.
+    `values` are the statement's parameters. Raises `InvalidStatement` for an argument that is not the name of a table.
     """
     edits = []
     for node in _calls_of_identifier(tree):
@@ -248,7 +254,10 @@ _log = logging.getLogger("lakescan.sql")
 
 
 def hide_with_clauses(text: str) -> str:
-    """Rewrite each clause `WITH (...)` after a table's name to a comment, `/*+WITH (...)*/`."""
+    """Rewrite each clause `WITH (...)` after a table's name to a comment, `/*+WITH (...)*/`.
+
+    Raises `InvalidStatement` for an option that contains `*/`, and for an unclosed parenthesis.
+    """
     if "with" not in text.lower():
         return text
     found, edits = tokens(text), []
@@ -272,7 +281,7 @@ def restore_with_clauses(text: str) -> str:
 
 
 def _closing(found: list[Any], at: int, text: str) -> int:
-    """Return the index of the token that closes the parenthesis at `at`."""
+    """Return the index of the token that closes the parenthesis at `at`; raises `InvalidStatement` without one."""
     depth = 0
     for n in range(at, len(found)):
         depth += (found[n].token_type.name == "L_PAREN") - (found[n].token_type.name == "R_PAREN")
@@ -283,7 +292,7 @@ def _closing(found: list[Any], at: int, text: str) -> int:
 
 
 def options_behind(text: str, end: int) -> tuple[dict[str, str], int] | None:
-    """Read the options of a table whose name ends at `end`.
+    """Read the options of a table whose name ends at `end`: a comment `/*+ OPTIONS(...) */` or `/*+WITH (...)*/`.
 
     Returns the options and their end in the text, or None without options. Raises `InvalidStatement` for options that
     cannot be parsed.
@@ -295,7 +304,10 @@ def options_behind(text: str, end: int) -> tuple[dict[str, str], int] | None:
 
 
 def read_options(text: str, start: int, end: int) -> dict[str, str]:
-    """Read `('key' = 'value', key value, ...)` from `text[start:end]`."""
+    """Read `('key' = 'value', key value, ...)` from `text[start:end]`. Values become text.
+
+    Raises `InvalidStatement` for other text, for no options, and for a key that is set twice.
+    """
     words = tokens(text[start:end])[1:-1]
     place = underline_place(text, start, end)
     found: dict[str, str] = {}
@@ -317,7 +329,7 @@ def read_options(text: str, start: int, end: int) -> dict[str, str]:
 
 
 def _parts(words: list[Any]) -> Iterator[list[Any]]:
-    """Yield the tokens between commas."""
+    """Yield the lists of tokens between commas."""
     part: list[Any] = []
     for each in words:
         if each.token_type.name == "COMMA":

@@ -21,7 +21,7 @@ from lakescan.statements.syntax.types import read_type
 
 @dataclass(frozen=True)
 class CloneOf:
-    """The source table of a clone, and the version or timestamp to clone."""
+    """The source table of a SHALLOW CLONE, and the version or timestamp to clone; None for the current one."""
 
     table: TableName
     state: State | None = None
@@ -31,9 +31,12 @@ class CloneOf:
 class CreateTable:
     """CREATE [OR REPLACE] TABLE or REPLACE TABLE.
 
-    - The columns are given by `columns`, by the `query` of AS SELECT, or by another table (`like` or `clone`).
+    - `columns`: the column list. Without one, the columns are those of the `query` of AS SELECT, or of another table
+      (`like` or `clone`).
+    - `format`: the format after USING in lower case, or None.
+    - `order`: the sort order and distribution mode of WRITE. `cluster_by`: the column names of CLUSTER BY.
+    - `properties`: the properties of TBLPROPERTIES and WITH.
     - `creates`: whether the table may be new. `replaces`: whether it may replace an existing table.
-    - `format`: the format after USING, or None.
     """
 
     table: TableName
@@ -55,7 +58,7 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class DropTable:
-    """DROP TABLE."""
+    """DROP TABLE [IF EXISTS] table [PURGE]."""
 
     table: TableName
     if_exists: bool = False
@@ -63,7 +66,10 @@ class DropTable:
 
 
 def read_create_table(words: TokenReader, *, creates: bool = True, replaces: bool = False) -> CreateTable:
-    """Read the part of a statement after CREATE TABLE, CREATE OR REPLACE TABLE or REPLACE TABLE."""
+    """Read the part of a statement after CREATE TABLE, CREATE OR REPLACE TABLE or REPLACE TABLE.
+
+    Raises `UnsupportedFeature` for DEEP CLONE and for clauses that lakescan does not run.
+    """
     if_not_exists = words.takes("IF", "NOT", "EXISTS")
     if if_not_exists and replaces:
         raise words.error("REPLACE and IF NOT EXISTS exclude each other", words.at - 1)
@@ -82,7 +88,7 @@ def read_create_table(words: TokenReader, *, creates: bool = True, replaces: boo
 
 
 def read_external_table(words: TokenReader) -> CreateTable:
-    """Read the part of a statement after CREATE EXTERNAL TABLE, which requires a LOCATION."""
+    """Read the part of a statement after CREATE EXTERNAL TABLE; raises `InvalidStatement` without a LOCATION."""
     found = read_create_table(words)
     if found.location is None:
         raise words.unexpected_word("LOCATION")
@@ -90,7 +96,7 @@ def read_external_table(words: TokenReader) -> CreateTable:
 
 
 def _read_clauses(words: TokenReader, found: CreateTable) -> CreateTable:
-    """Read the clauses after the columns, in any order, each at most once."""
+    """Read the clauses after the columns, in any order; raises `InvalidStatement` for a clause that occurs twice."""
     seen: set[str] = set()
     while not words.is_at_end:
         at = words.at
@@ -149,7 +155,10 @@ def _read_clause(words: TokenReader, found: CreateTable) -> tuple[str, CreateTab
 
 
 def _read_partitioning(words: TokenReader, found: CreateTable) -> CreateTable:
-    """Read the list after PARTITIONED BY: transforms, or (as in Hive) new columns with types, which come last."""
+    """Read the list after PARTITIONED BY: transforms, or (as in Hive) new columns with types, which are added last.
+
+    Raises `InvalidStatement` for a mixture of both.
+    """
     new: list[t.Field] = []
 
     def read() -> Term:
@@ -172,7 +181,10 @@ def _read_partitioning(words: TokenReader, found: CreateTable) -> CreateTable:
 
 
 def _read_buckets(words: TokenReader, found: CreateTable) -> CreateTable:
-    """Read the part after CLUSTERED BY, `(column) INTO n BUCKETS`, as the transform `bucket`."""
+    """Read the part after CLUSTERED BY, `(column) INTO n BUCKETS`, as the transform `bucket`.
+
+    Raises `UnsupportedFeature` for several columns and SORTED BY.
+    """
     columns = words.items(lambda: dotted_path(words.names("a column")))
     if len(columns) > 1 or words.sees("SORTED"):
         raise UnsupportedFeature(
@@ -185,14 +197,17 @@ def _read_buckets(words: TokenReader, found: CreateTable) -> CreateTable:
 
 
 def read_drop_table(words: TokenReader) -> DropTable:
-    """Read the part of a statement after DROP TABLE."""
+    """Read the part of a statement after DROP TABLE: `[IF EXISTS] table [PURGE]`."""
     if_exists = words.takes("IF", "EXISTS")
     return DropTable(words.table_name("the name of a table"), if_exists, words.takes("PURGE"))
 
 
 @dataclass(frozen=True)
 class CreateView:
-    """CREATE [OR REPLACE] VIEW. `columns` are the names and comments of the view's columns, if listed."""
+    """CREATE [OR REPLACE] VIEW.
+
+    `columns` are the names and comments of the view's columns; empty if they are not listed.
+    """
 
     view: TableName
     query: Sql
@@ -213,7 +228,7 @@ class DropView:
 
 @dataclass(frozen=True)
 class AlterView:
-    """ALTER VIEW with a new query, a new name, or properties to set or remove."""
+    """ALTER VIEW with a new `query`, a `new` name, `properties` to set, or names of properties to remove."""
 
     view: TableName
     query: Sql | None = None
@@ -223,7 +238,10 @@ class AlterView:
 
 
 def read_create_view(words: TokenReader, *, replaces: bool = False) -> CreateView:
-    """Read the part of a statement after CREATE VIEW."""
+    """Read the part of a statement after CREATE VIEW: `[IF NOT EXISTS] name [(columns)]`, then clauses and `AS query`.
+
+    The clauses are COMMENT and TBLPROPERTIES, in any order. `replaces` is whether OR REPLACE is set.
+    """
     if_not_exists = words.takes("IF", "NOT", "EXISTS")
     view = words.table_name("the name of a view")
     columns: tuple[tuple[str, str | None], ...] = ()
@@ -251,13 +269,16 @@ def _query(words: TokenReader) -> Sql:
 
 
 def read_drop_view(words: TokenReader) -> DropView:
-    """Read the part of a statement after DROP VIEW."""
+    """Read the part of a statement after DROP VIEW: `[IF EXISTS] name`."""
     if_exists = words.takes("IF", "EXISTS")
     return DropView(words.table_name("the name of a view"), if_exists)
 
 
 def read_alter_view(words: TokenReader) -> AlterView:
-    """Read the part of a statement after ALTER VIEW."""
+    """Read the part of a statement after ALTER VIEW: `name`, then AS, RENAME TO, or SET or UNSET TBLPROPERTIES.
+
+    Raises `UnsupportedFeature` for WITH SCHEMA.
+    """
     view = words.table_name("the name of a view")
     if words.takes("AS"):
         return AlterView(view, _query(words))

@@ -41,7 +41,7 @@ def tokens(text: str) -> list[Any]:
 
 
 def tokens_of_parts(text: str, start: int, end: int) -> Iterator[Any]:
-    """Yield a token for each word of `text[start:end]`."""
+    """Yield a token for each word of `text[start:end]`, with positions in the whole text."""
     from sqlglot.tokens import Token, TokenType
 
     for word in re.finditer(r"\w+", text[start:end]):
@@ -50,14 +50,20 @@ def tokens_of_parts(text: str, start: int, end: int) -> Iterator[Any]:
 
 
 def literal_text(text: str) -> str:
-    """Return the value of a string literal, with escapes resolved unless it is raw (`r'...'`)."""
+    """Return the value of a string literal, which is passed with its quotes.
+
+    Escapes are resolved unless it is raw (`r'...'`).
+    """
     import sqlglot
 
     return str(sqlglot.parse_one(text, dialect="spark").name)
 
 
 def underline(shown: str, line: int, start: int, end: int) -> str:
-    """Return the end of a message: a line of the text with the columns from `start` to `end` underlined."""
+    """Return the end of a message: the place, then a line of the text with a part underlined.
+
+    `shown` is the line and `line` its number from 1. The part is from column `start` to `end`, counted from 0.
+    """
     shown, start, end = _as_written(shown, start, end)
     first = max(0, start - _SHOWN)
     part = shown[first : end + _SHOWN]
@@ -65,7 +71,7 @@ def underline(shown: str, line: int, start: int, end: int) -> str:
 
 
 def _as_written(shown: str, start: int, end: int) -> tuple[str, int, int]:
-    """Return a line, and the columns of a part of it, as before `spark_syntax.hide_with_clauses`."""
+    """Return a line, and the start and end of a part of it, as before `spark_syntax.hide_with_clauses`."""
     while (found := OPTIONS_AS_COMMENT.search(shown)) is not None:
         shown = shown[: found.start()] + found[1] + shown[found.end() :]
         start, end = (at - 3 * (at > found.start()) - 2 * (at >= found.end()) for at in (start, end))
@@ -80,7 +86,7 @@ def underline_place(text: str, start: int, end: int) -> str:
 
 
 def apply_edits(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
-    """Replace parts of a text. Each edit is the start, the end and the replacement."""
+    """Replace ranges of a text. Each edit is the start, the end and the replacement. Edits must not overlap."""
     parts, last = [], 0
     for start, end, new in sorted(edits):
         parts += [text[last:start], new]
@@ -89,7 +95,10 @@ def apply_edits(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
 
 
 def text_of(node: Any, values: Mapping[str, Any]) -> str | None:
-    """Return the value of a constant string expression: a literal, a parameter or a concatenation; otherwise None."""
+    """Return the value of a constant string expression: a literal, parameter or concatenation; otherwise None.
+
+    `node` is a sqlglot node, and `values` are the statement's parameters.
+    """
     from sqlglot import exp
 
     if isinstance(node, exp.Literal):
@@ -122,7 +131,7 @@ class TableName:
     """The name of a table in a statement: its parts without quotes, and its alias.
 
     The parts are as in a FROM clause: `("cat", "db", "t")`, `("delta", "/path")`, `("t", "branch_x")`. `start` and
-    `end` are the positions of the name in the text.
+    `end` are the positions of the name in the text; 0 for a name that is not from a text.
     """
 
     parts: tuple[str, ...]
@@ -132,12 +141,12 @@ class TableName:
 
     @property
     def qualifier(self) -> str:
-        """The name that expressions use for the table."""
+        """The name that expressions use for the table: its alias, or else the last part of its name."""
         return self.alias or self.parts[-1]
 
 
 def literal(value: Any) -> str:
-    """Return a value as a Spark SQL literal; raises `UnsupportedFeature` for a struct, list or map."""
+    """Return a value as a Spark SQL literal; raises `UnsupportedFeature` for a struct, list, map or other type."""
     match value:
         case None:
             return "NULL"

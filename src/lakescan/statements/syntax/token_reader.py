@@ -57,7 +57,11 @@ class TokenReader:
     """The tokens of one statement, and the position of the next one to read.
 
     Tokens are addressed by index (`n`, `start`, `end`). Searches skip the inside of parentheses, brackets and CASE ...
-    END.
+    END. Methods that read move the position, and raise `InvalidStatement`, underlining the token, for anything else.
+    Their parameter `what` describes the expected text in this message.
+
+    - `text`: the statement. `values`: the values of its parameters, by name.
+    - `words`: the tokens, without closing semicolons. `at`: the index of the next token.
 
     Raises `InvalidStatement` for text that cannot be tokenized, has unmatched brackets or has several statements.
     """
@@ -76,7 +80,10 @@ class TokenReader:
             raise self.error("one statement at a time: call sql for each", at)
 
     def _match_brackets(self) -> dict[int, int]:
-        """Map the index of each opening token to the index of the token that closes it."""
+        """Map the index of each parenthesis, bracket or CASE that opens to the index of the token that closes it.
+
+        Raises `InvalidStatement` for an unmatched parenthesis or bracket.
+        """
         closing: dict[int, int] = {}
         pending: list[tuple[int, str]] = []
         for n, each in enumerate(self.words):
@@ -112,7 +119,7 @@ class TokenReader:
         return n > 0 and self.words[n - 1].token_type.name == "DOT"
 
     def spells(self, n: int, *names: str) -> bool:
-        """Return whether the tokens from `n` on are these keywords, without quotes."""
+        """Return whether the tokens from `n` on are the keywords `names`, in any case and without quotes."""
         found = self.words[n : n + len(names)]
         return len(found) == len(names) and all(
             each.text.upper() == name and each.token_type.name not in ("IDENTIFIER", *_TEXTS)
@@ -125,18 +132,18 @@ class TokenReader:
         return self.at >= len(self.words)
 
     def sees(self, *names: str) -> bool:
-        """Return whether the next tokens are these keywords."""
+        """Return whether the next tokens are the keywords `names`. Nothing is read."""
         return self.spells(self.at, *names)
 
     def takes(self, *names: str) -> bool:
-        """Read these keywords if they are next, and return whether they were."""
+        """Read the keywords `names` if they come next, and return whether they did. Otherwise nothing is read."""
         if self.sees(*names):
             self.at += len(names)
             return True
         return False
 
     def needs(self, *names: str) -> None:
-        """Read these keywords; raises `InvalidStatement` if they are not next."""
+        """Read the keywords `names`; raises `InvalidStatement` if they do not come next."""
         for name in names:
             if not self.takes(name):
                 raise self.unexpected_word(name)
@@ -147,25 +154,28 @@ class TokenReader:
             raise self.unexpected_word(*expected, "the end of the statement")
 
     def sees_symbol(self, symbol: str) -> bool:
-        """Return whether the next token is this symbol, such as `(` or `,`."""
+        """Return whether the next token is this symbol, such as `(` or `,`. Nothing is read."""
         if self.is_at_end or self.words[self.at].token_type.name in ("IDENTIFIER", *_TEXTS):
             return False
         return bool(self.words[self.at].text == symbol)
 
     def takes_symbol(self, symbol: str) -> bool:
-        """Read this symbol if it is next, and return whether it was."""
+        """Read this symbol if it comes next, and return whether it did."""
         if self.sees_symbol(symbol):
             self.at += 1
             return True
         return False
 
     def needs_symbol(self, symbol: str) -> None:
-        """Read this symbol; raises `InvalidStatement` if it is not next."""
+        """Read this symbol; raises `InvalidStatement` if it does not come next."""
         if not self.takes_symbol(symbol):
             raise self.unexpected_word(repr(symbol))
 
     def items(self, read: Callable[[], _Item], opening: str = "(", closing: str = ")") -> list[_Item]:
-        """Read one or more items separated by commas, in parentheses. `read` reads one item."""
+        """Read one or more items separated by commas, between the symbols `opening` and `closing`.
+
+        `read` reads one item.
+        """
         self.needs_symbol(opening)
         found = [read()]
         while self.takes_symbol(","):
@@ -174,7 +184,10 @@ class TokenReader:
         return found
 
     def listed_items(self, read: Callable[[], _Item]) -> tuple[_Item, ...]:
-        """Read one or more items separated by commas, with or without parentheses around them."""
+        """Read one or more items separated by commas, with or without parentheses around them.
+
+        `read` reads one item.
+        """
         if self.sees_symbol("("):
             return tuple(self.items(read))
         found = [read()]
@@ -184,14 +197,14 @@ class TokenReader:
 
     @property
     def sees_parameter(self) -> bool:
-        """Whether a named parameter (`:name`) is next."""
+        """Whether a named parameter (`:name`) comes next."""
         two = self.words[self.at : self.at + 2]
         return len(two) == 2 and two[0].token_type.name == "COLON" and two[0].end + 1 == two[1].start
 
     def parameter(self, what: str, *kinds: type) -> Any:
-        """Read a named parameter instead of a literal, and return its value.
+        """Read the named parameter that comes next, and return its value.
 
-        Raises `InvalidStatement` for a parameter without a value, or with a value that has none of the types `kinds`.
+        Raises `InvalidStatement` for a parameter without a value, or with a value of another type than `kinds`.
         """
         at, name = self.at, str(self.words[self.at + 1].text)
         if name not in self.values:
@@ -203,7 +216,10 @@ class TokenReader:
         return value
 
     def integer(self, what: str) -> int:
-        """Read a whole number without a sign, or a parameter whose value is one."""
+        """Read a whole number without a sign, or a parameter whose value is one.
+
+        Raises `InvalidStatement` for others.
+        """
         at = self.at
         if self.sees_parameter:
             number: int = self.parameter(what, int)
@@ -217,7 +233,10 @@ class TokenReader:
         return int(self.words[at].text)
 
     def text_literal(self, what: str) -> str:
-        """Read a string literal, adjacent ones as one, or a parameter whose value is a string."""
+        """Read a string literal and return its value.
+
+        Adjacent literals are joined. A parameter with a string may come instead.
+        """
         if self.sees_parameter:
             return str(self.parameter(what, str))
         start = self.at
@@ -235,7 +254,7 @@ class TokenReader:
         return found
 
     def closing(self, n: int) -> int:
-        """Return the index of the token that closes the bracket at `n`."""
+        """Return the index of the token that closes the bracket, parenthesis or CASE at `n`."""
         return self._closing[n]
 
     def behind(self, n: int) -> int:
@@ -263,7 +282,7 @@ class TokenReader:
         return Sql(self.text[first : self.words[end - 1].end + 1], first)
 
     def with_literals(self, found: Sql) -> Sql:
-        """Replace the parameters in a part of the text by literals.
+        """Return a part of the text with its parameters replaced by literals.
 
         Raises `InvalidStatement` for a parameter without a value, `UnsupportedFeature` for a value that cannot be a
         literal.
@@ -283,7 +302,7 @@ class TokenReader:
     def expression(self, start: int, end: int, what: str) -> Sql:
         """Return the text of an expression from token `start` up to, not including, `end`.
 
-        Raises `InvalidStatement` if a comma or a clause such as FROM occurs outside of parentheses.
+        Raises `InvalidStatement` if it is empty, or if a comma or a clause such as FROM occurs outside of parentheses.
         """
         found = self.between(start, end, what)
         at = self.find(lambda n: n > start and self._ends_expression(n), start, end)
@@ -298,12 +317,18 @@ class TokenReader:
         return is_clause and not self.is_member(n) and self._ends_value(n - 1)
 
     def until(self, stop: Callable[[int], bool], what: str) -> Sql:
-        """Read an expression up to the first token where `stop` returns true, or to the end of the text."""
+        """Read an expression up to the first token where `stop` returns true, or to the end of the text.
+
+        Raises the errors of `expression`.
+        """
         start, self.at = self.at, self.find(stop)
         return self.expression(start, self.at, what)
 
     def split_items(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return the start and end of each item in a comma-separated list of tokens."""
+        """Return the start and end of each item in a list of tokens.
+
+        Commas outside of nested brackets separate the items.
+        """
         found, at = [], start
         while True:
             comma = self.find(lambda n: self.words[n].token_type.name == "COMMA", at, end)
@@ -313,7 +338,10 @@ class TokenReader:
             at = comma + 1
 
     def is_name(self, n: int) -> bool:
-        """Return whether token `n` may be a name or a part of one."""
+        """Return whether token `n` may be a name or a part of one: a quoted name or a word, even a keyword.
+
+        False after the end.
+        """
         if n >= len(self.words):
             return False
         each = self.words[n]
@@ -328,7 +356,7 @@ class TokenReader:
         return str(self.words[self.at - 1].text)
 
     def names(self, what: str) -> tuple[str, ...]:
-        """Read a name with one or more parts, or `IDENTIFIER(...)`."""
+        """Read a name with one or more parts, or `IDENTIFIER(...)`, and return the parts without quotes."""
         if self.sees("IDENTIFIER") and self.at + 1 < len(self.words) and self.words[self.at + 1].text == "(":
             opening = self.at + 1
             self.at = self.behind(opening)
@@ -345,7 +373,10 @@ class TokenReader:
         return TableName(parts, None, self.words[first].start, self.words[self.at - 1].end + 1)
 
     def _identifier_name(self, opening: int) -> tuple[str, ...]:
-        """Return the parts of the name in `IDENTIFIER(...)`, whose argument must be constant."""
+        """Return the parts of the name in `IDENTIFIER(...)`, whose parenthesis is the token `opening`.
+
+        Raises `InvalidStatement` if its argument is not constant or not a name.
+        """
         import sqlglot
 
         argument = self.between(opening + 1, self.closing(opening), "the name in IDENTIFIER(...)").text
@@ -363,7 +394,10 @@ class TokenReader:
         return parts
 
     def alias(self, *stops: str) -> str | None:
-        """Read an alias, with or without AS; None without one. `stops` are keywords that may follow instead."""
+        """Read an alias, with or without AS; None without one. `stops` are keywords that may follow instead.
+
+        Raises `InvalidStatement` for a column list after the alias, and for a misspelled keyword.
+        """
         is_explicit = self.takes("AS")
         if not is_explicit and (self.is_at_end or any(self.sees(each) for each in (*stops, *_NO_ALIAS))):
             return None
@@ -378,7 +412,10 @@ class TokenReader:
         return name
 
     def unexpected_word(self, *what: str) -> InvalidStatement:
-        """Build the error for the next token, where one of `what` is expected."""
+        """Build the error for the next token, where one of `what` is expected.
+
+        It suggests a keyword that is spelled alike.
+        """
         wanted = " or ".join([", ".join(what[:-1]), what[-1]] if len(what) > 1 else what)
         if self.is_at_end:
             return self.error(f"expected {wanted}, and the text ends", self.at)
@@ -388,9 +425,9 @@ class TokenReader:
         return self.error(f"expected {wanted}, not {self.text[found.start : found.end + 1]!r}.{hint}", self.at)
 
     def error(self, what: str, first: int, last: int | None = None) -> InvalidStatement:
-        """Build the error that underlines the tokens from `first` to `last`.
+        """Build the error with the message `what` that underlines the tokens from `first` to `last`.
 
-        An index after the last token underlines the end of the text.
+        Without `last`, only `first` is underlined. An index after the last token underlines the end of the text.
         """
         if not self.words:
             return InvalidStatement(f"not valid SQL: {what}: the text is empty")
@@ -404,7 +441,7 @@ class TokenReader:
         )
 
     def refuse(self, what: str, first: int) -> NoReturn:
-        """Raise `InvalidStatement`, underlining the token `first`."""
+        """Raise `InvalidStatement` with the message `what`, underlining the token `first`."""
         raise self.error(what, first)
 
 

@@ -149,7 +149,7 @@ def _read_type(words: TokenReader, texts: list[str] | None) -> t.Type:
 
 
 def _length(words: TokenReader, what: str) -> int:
-    """Read `(n)`; raises `InvalidStatement` for zero. `what` describes the number in the message."""
+    """Read `(n)`; raises `InvalidStatement` for zero and for other text. `what` describes the number in the message."""
     at = words.at
     [length] = words.items(lambda: words.integer(what))
     if length < 1:
@@ -164,7 +164,11 @@ def _multiset(words: TokenReader, element: t.Type) -> t.Type:
 
 
 def _time(words: TokenReader, name: str, at: int) -> t.Type:
-    """Read the part after TIMESTAMP or TIME: a precision, and WITH or WITHOUT TIME ZONE."""
+    """Read the part after TIMESTAMP or TIME: a precision, and WITH or WITHOUT TIME ZONE.
+
+    `name` is the type's name, and `at` the index of its token. Raises `InvalidStatement` for too many digits, and
+    `UnsupportedFeature` for TIME WITH TIME ZONE.
+    """
     digits = words.items(lambda: words.integer("the digits of a second"))[0] if words.sees_symbol("(") else None
     if digits is not None and digits > (_MICROSECONDS if name == "TIME" else _NANOSECONDS):
         most = _MICROSECONDS if name == "TIME" else _NANOSECONDS
@@ -259,7 +263,7 @@ def type_text(kind: t.Type) -> str:
 
 
 def spark_text(kind: t.Type, texts: Iterator[str]) -> str:
-    """Return a type as Spark's catalogs write it. `texts` gives the text of each string type in it, in order.
+    """Return a type as Spark's catalogs write it. `texts` has the text of each string type in it, in order.
 
     Example:
         >>> spark_text(t.ListOf(t.Field(1, "element", t.STRING)), iter(["varchar(3)"]))

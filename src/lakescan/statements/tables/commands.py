@@ -37,7 +37,10 @@ _RESTORED = (
 
 
 def call(wanted: Call, context: StatementContext) -> pa.Table:
-    """Run CALL; raises `NoSuchCatalog` if the name has no known catalog, and the errors of `procedures.call`."""
+    """Run CALL and return the procedure's result.
+
+    Raises `NoSuchCatalog` if the name has no known catalog, and the errors of `procedures.call`.
+    """
     *where, name = wanted.name
     if where and where[-1].lower() == "system":
         where.pop()
@@ -59,9 +62,11 @@ def call(wanted: Call, context: StatementContext) -> pa.Table:
 
 
 def optimize(wanted: Optimize, context: StatementContext) -> pa.Table:
-    """Run OPTIMIZE, which merges small files.
+    """Run OPTIMIZE, which merges small files, and return one row with the path and Delta's metrics.
 
-    Rows are sorted along a Z-order curve if the statement or the table's clustering names columns.
+    Rows are sorted along a Z-order curve if the statement or the table's clustering names columns. Raises
+    `InvalidStatement` for WHERE and ZORDER BY of a clustered table, for FULL of another table, and for WHERE with
+    columns that are not partition columns of a Delta table.
     """
     table = find_table(wanted.table, context)
     where = None if wanted.where is None else wanted.where.text
@@ -94,9 +99,10 @@ def _detail(table: Table) -> dict[str, Any]:
 
 
 def _check_partition_filter(table: Table, where: str | None, command: str) -> None:
-    """Raise `InvalidStatement` if the WHERE of a Delta command names columns other than partition columns.
+    """Raise `InvalidStatement` if the WHERE of a Delta command names other columns than partition columns.
 
-    Delta on Spark requires this too. A filter on rows would be misleading, because whole files are rewritten.
+    It is raised for any WHERE if the table is clustered. Delta on Spark requires this too. A filter on rows would be
+    misleading, because whole files are rewritten.
     """
     if where is None or not (detail := _detail(table)):
         return
@@ -127,7 +133,10 @@ def _compaction_metrics(table: Table, result: CompactResult) -> pa.Table:
 
 
 def reorg(wanted: Reorg, context: StatementContext) -> pa.Table:
-    """Run REORG TABLE ... APPLY (PURGE), which rewrites files with deleted rows without these rows."""
+    """Run REORG TABLE ... APPLY (PURGE), which rewrites files with deleted rows without these rows.
+
+    Returns one row with the path and the metrics of OPTIMIZE.
+    """
     table = find_table(wanted.table, context)
     where = None if wanted.where is None else wanted.where.text
     _check_partition_filter(table, where, "REORG")
@@ -135,7 +144,10 @@ def reorg(wanted: Reorg, context: StatementContext) -> pa.Table:
 
 
 def vacuum(wanted: Vacuum, context: StatementContext) -> pa.Table:
-    """Run VACUUM. Returns the files that would be deleted for DRY RUN, and otherwise the table's folder."""
+    """Run VACUUM. Returns the files that would be deleted for DRY RUN, and otherwise the table's folder.
+
+    Raises `InvalidOption` for RETAIN of less than 24 hours.
+    """
     table = find_table(wanted.table, context)
     if wanted.hours is not None and wanted.hours < _LEAST_HOURS:
         raise InvalidOption(
@@ -151,22 +163,22 @@ def vacuum(wanted: Vacuum, context: StatementContext) -> pa.Table:
 
 
 def _inventory_query(text: str) -> str:
-    """Return the query of an inventory, which may be the name of a table."""
+    """Return the SQL query of an inventory, which is a query or the name of a table."""
     return text if re.match(r"\s*(select|with|from|values|table)\b", text, re.IGNORECASE) else f"SELECT * FROM {text}"
 
 
 def generate(wanted: Generate, context: StatementContext) -> None:
-    """Run GENERATE symlink_format_manifest."""
+    """Run GENERATE symlink_format_manifest, which writes the files that other engines need to read a Delta table."""
     find_table(wanted.table, context).generate(wanted.mode)
 
 
 def refresh(wanted: Refresh, context: StatementContext) -> None:
-    """Run REFRESH TABLE. Tables are not cached, so this only checks that the table exists."""
+    """Run REFRESH TABLE. Tables are not cached, so it only raises `NoSuchTable` if the table does not exist."""
     find_table(wanted.table, context)
 
 
 def restore(wanted: Restore, context: StatementContext) -> pa.Table:
-    """Run RESTORE TABLE. Returns the same columns as Delta."""
+    """Run RESTORE TABLE. Returns one row with the numbers and sizes of files, as Delta does."""
     table = find_table(wanted.table, context)
     state = wanted.state
     version = int(state.version) if isinstance(state.version, str) and state.version.isdecimal() else state.version
@@ -175,7 +187,10 @@ def restore(wanted: Restore, context: StatementContext) -> pa.Table:
 
 
 def convert(wanted: Convert, context: StatementContext) -> Table:
-    """Run CONVERT TO DELTA parquet.`folder`."""
+    """Run CONVERT TO DELTA parquet.`folder`, and open the table.
+
+    Raises `UnsupportedFeature` for the name of a table.
+    """
     parts = wanted.table.parts
     if len(parts) != 2 or parts[0].lower() != "parquet":
         raise UnsupportedFeature(

@@ -24,11 +24,11 @@ class StatementContext:
     """The text of a statement, and the context that it runs in.
 
     - `within`: the catalog and namespace of short names.
+    - `rows`: runs an SQL query, and returns its rows in a form that writers accept.
     - `frames`: tables and rows that the user passed by name.
-    - `rows`: runs a query, and returns its rows in a form that writers accept.
     - `executor`: runs the reading and writing of files; threads of this process if it is None.
-    - `make_view`: creates a temporary view of changes, if the engine has temporary views.
-    - `source_table`: describes a table of the engine's own catalog.
+    - `make_view`: creates a temporary view of changes by name, if the engine has temporary views.
+    - `source_table`: describes a table of the engine's own catalog by name, if the engine has one.
     - `temporary`: returns whether a short name exists only in the session, such as a temporary view.
     """
 
@@ -52,9 +52,10 @@ class NewName:
 
 
 def find_table(name: TableName, context: StatementContext) -> Table:
-    """Open the table of a name.
+    """Open the table that a statement names.
 
-    Raises `NoSuchTable`, and `InvalidStatement` for a branch. The message underlines the name.
+    Raises `NoSuchTable`, `NoSuchNamespace`, and `InvalidStatement` for a branch or data that is not a table. The
+    message underlines the name.
     """
     found = changed_table(name, context.within, context.frames, context.text)
     if found.options:
@@ -66,7 +67,10 @@ def find_table(name: TableName, context: StatementContext) -> Table:
 
 
 def new_name(name: TableName, context: StatementContext) -> NewName:
-    """Resolve the name of a table to create, drop or rename; raises `NoSuchCatalog` and `InvalidStatement`."""
+    """Resolve the name of a table to create, drop or rename, which need not exist.
+
+    Raises `NoSuchCatalog` for an unknown catalog, and `InvalidStatement` for a name without a namespace.
+    """
     parts = name.parts
     if len(parts) == 2 and parts[0].lower() in FORMATS and not is_known(parts[0]):
         return NewName(None, parts[1], parts[0].lower())
@@ -77,7 +81,10 @@ def new_name(name: TableName, context: StatementContext) -> NewName:
 
 
 def new_name_within(catalog: Catalog, name: TableName, context: StatementContext) -> str:
-    """Resolve a new name, which must be in `catalog`; raises `InvalidStatement` for another catalog."""
+    """Resolve the new name of a table or view of `catalog`, and return it without the catalog.
+
+    Raises `InvalidStatement` for a name in another catalog or a folder.
+    """
     new = new_name(name, replace(context, within=(catalog.name,)))
     if new.catalog is None or new.catalog.name != catalog.name:
         raise InvalidStatement(f"{'.'.join(name.parts)} is in another catalog: the new name must be in {catalog.name}")
@@ -87,7 +94,8 @@ def new_name_within(catalog: Catalog, name: TableName, context: StatementContext
 def namespace(parts: tuple[str, ...] | None, context: StatementContext, *, least: int = 1) -> tuple[Catalog, str]:
     """Return the catalog and the dotted name of a namespace; for None, those that USE set.
 
-    The dotted name is empty for a catalog, which `least=0` accepts. Raises `NoSuchCatalog` and `InvalidStatement`.
+    The dotted name is empty for a catalog, which only `least=0` accepts. Raises `NoSuchCatalog`, and `InvalidStatement`
+    if the name is too short or USE was not run.
     """
     full = context.within if parts is None else _full_name(parts, context.within, 2)
     if not full:
@@ -100,7 +108,10 @@ def namespace(parts: tuple[str, ...] | None, context: StatementContext, *, least
 
 
 def _full_name(parts: tuple[str, ...], within: tuple[str, ...], length: int) -> tuple[str, ...] | None:
-    """Return the name with its catalog, and a short name with the namespace of USE; None without a catalog."""
+    """Return a name with its catalog, and a short table name with the namespace of USE; None if that is not possible.
+
+    `within` is the catalog and namespace of USE. `length` is 3 for the name of a table, and 2 for that of a namespace.
+    """
     if is_known(parts[0]) and (len(parts) >= length or not within or length == 2):
         return parts if len(parts) >= length or length == 2 else None
     if not within:

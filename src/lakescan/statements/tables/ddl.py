@@ -42,7 +42,10 @@ from lakescan.tables.write_rows import create_in_folder
 
 
 def create_table(wanted: CreateTable, context: StatementContext) -> Table:
-    """Run CREATE TABLE or REPLACE TABLE; raises `TableExists`, `NoSuchTable` and `UnsupportedFeature`."""
+    """Run CREATE TABLE or REPLACE TABLE, and open the table.
+
+    Raises `TableExists`, `NoSuchTable` (REPLACE TABLE of a missing table), and `UnsupportedFeature`.
+    """
     name = new_name(wanted.table, context)
     if wanted.clone is not None:
         return clone_table(wanted, wanted.clone, name, context)
@@ -100,7 +103,11 @@ def _definition(wanted: CreateTable, context: StatementContext) -> TableDefiniti
 def _create_in_folder(
     wanted: CreateTable, name: NewName, definition: TableDefinition, chosen: str, context: StatementContext
 ) -> Table:
-    """Create a table that is named by its folder (``delta.`/lake/t` ``) and is in no catalog."""
+    """Create a table that is named by its folder (``delta.`/lake/t` ``) and is in no catalog, and open it.
+
+    `chosen` is its format. Raises `UnsupportedFeature` for OR REPLACE, `InvalidStatement` if USING names another format
+    than the name, and `TableExists`.
+    """
     if wanted.replaces:
         raise UnsupportedFeature(
             f"OR REPLACE of a table by its folder ({name.name})", "Give it a name in a catalog, or INSERT OVERWRITE."
@@ -122,7 +129,7 @@ def _create_in_folder(
 
 
 def drop_table(wanted: DropTable, context: StatementContext) -> None:
-    """Run DROP TABLE; raises `NoSuchTable`."""
+    """Run DROP TABLE; raises `NoSuchTable`, and `UnsupportedFeature` for a table that is named by its folder."""
     name = new_name(wanted.table, context)
     if name.catalog is None:
         raise UnsupportedFeature(f"DROP TABLE of a folder ({name.name})", "Delete the folder.")
@@ -130,7 +137,10 @@ def drop_table(wanted: DropTable, context: StatementContext) -> None:
 
 
 def rename_table(wanted: RenameTable, context: StatementContext) -> Table:
-    """Run ALTER TABLE ... RENAME TO. A new name with one part stays in the table's namespace."""
+    """Run ALTER TABLE ... RENAME TO, and open the table. A new name with one part stays in the table's namespace.
+
+    Raises `UnsupportedFeature` for a table that is named by its folder, and `InvalidStatement` for another catalog.
+    """
     old = new_name(wanted.table, context)
     if old.catalog is None:
         raise UnsupportedFeature(f"RENAME TO of a folder ({old.name})", "Move the folder.")
@@ -152,7 +162,11 @@ def alter_table(wanted: AlterTable, context: StatementContext) -> AlterResult:
 
 
 def clone_table(wanted: CreateTable, clone: CloneOf, name: NewName, context: StatementContext) -> Table:
-    """Create a clone and open it; raises `TableExists`, `NoSuchTable`, and the errors of `Table.clone`."""
+    """Run CREATE or REPLACE TABLE ... SHALLOW CLONE, and open the clone.
+
+    Raises `InvalidStatement` for other clauses than TBLPROPERTIES and LOCATION, `TableExists`, `NoSuchTable`, and the
+    errors of `Table.clone`.
+    """
     unused = (wanted.format, wanted.partition_by, wanted.order, wanted.cluster_by, wanted.comment, wanted.query)
     if any(unused):
         raise InvalidStatement(
@@ -237,7 +251,7 @@ def definition_like(source: Table, given: TableDefinition, format: str) -> Table
 
 
 def create_ref(wanted: CreateRef, context: StatementContext) -> RefResult:
-    """Run CREATE or REPLACE of a branch or tag."""
+    """Run CREATE or REPLACE of a branch or tag. Its version may be a snapshot id, or the name of a branch or tag."""
     table = find_table(wanted.table, context)
     at: dict[str, Any] = {"version": wanted.version}
     if isinstance(wanted.version, str):
@@ -269,7 +283,11 @@ def drop_ref(wanted: DropRef, context: StatementContext) -> RefResult:
 
 
 def create_catalog(wanted: CreateCatalog, context: StatementContext) -> None:
-    """Run CREATE CATALOG, which registers a catalog in this process. Its properties are pyiceberg's or Flink's."""
+    """Run CREATE CATALOG, which registers a catalog in this process. Its properties are pyiceberg's or Flink's.
+
+    Raises `InvalidOption` for a registered name, unless IF NOT EXISTS is set, and `UnsupportedFeature` for Flink's
+    `hadoop` catalogs.
+    """
     if is_known(wanted.name):
         if wanted.if_not_exists:
             return
@@ -289,13 +307,13 @@ def create_catalog(wanted: CreateCatalog, context: StatementContext) -> None:
 
 
 def create_namespace(wanted: CreateNamespace, context: StatementContext) -> None:
-    """Run CREATE NAMESPACE; raises `TableExists`."""
+    """Run CREATE NAMESPACE; raises `TableExists` if it exists, unless IF NOT EXISTS is set."""
     of, name = namespace(wanted.name, context)
     of.create_namespace(name, exist_ok=wanted.if_not_exists, properties=wanted.properties)
 
 
 def drop_namespace(wanted: DropNamespace, context: StatementContext) -> None:
-    """Run DROP NAMESPACE. CASCADE drops its views and tables first, and keeps their files."""
+    """Run DROP NAMESPACE. CASCADE drops its views and tables first, and does not delete their files."""
     of, name = namespace(wanted.name, context)
     if wanted.cascade and of.namespace_exists(name):
         for each in of.list_views(name):
@@ -312,7 +330,7 @@ def alter_namespace(wanted: AlterNamespace, context: StatementContext) -> None:
 
 
 def comment_on(wanted: CommentOn, context: StatementContext) -> AlterResult | None:
-    """Run COMMENT ON."""
+    """Run COMMENT ON. Returns the result of changing a table, and None for a namespace."""
     if wanted.is_table:
         return find_table(wanted.name, context).alter().set_comment(wanted.comment).commit()
     of, name = namespace(wanted.name.parts, context)

@@ -42,7 +42,10 @@ _OWN = (
 
 
 def describe_table(table: Table, *, extended: bool = False) -> list[Row]:
-    """Return the rows of DESCRIBE TABLE as in Spark: columns, partitioning, and details if `extended`."""
+    """Return the rows of DESCRIBE TABLE as in Spark: columns, partition fields, and details if `extended`.
+
+    Each row has a column's name, type and comment.
+    """
     rules = table_declarations(table).rules
     rows: list[Row] = [(each.name, _spark_type_text(each, rules), each.doc) for each in _schema(table).fields]
     parts = partition_parts(table)
@@ -73,7 +76,10 @@ def _details(table: Table) -> Iterator[tuple[str, str]]:
 
 
 def describe_column(table: Table, name: str) -> list[tuple[str, str | None]]:
-    """Return the rows of DESCRIBE TABLE table column; raises `NoSuchColumn`."""
+    """Return the rows of DESCRIBE of one column: its name, type and comment, each with a label.
+
+    Raises `NoSuchColumn`.
+    """
     field = _schema(table).field(name, case_sensitive=False)
     kind = _spark_type_text(field, table_declarations(table).rules)
     return [("col_name", field.name), ("data_type", kind), ("comment", field.doc)]
@@ -87,12 +93,15 @@ def describe_query(columns: Sequence[tuple[str, t.Type]]) -> pa.Table:
 
 
 def _spark_type_text(field: t.Field, rules: Mapping[str, NewColumnRule]) -> str:
-    """Return the type as Spark writes it, with string lengths: `struct<a:int,b:array<varchar(3)>>`."""
+    """Return a column's type as Spark writes it, with string lengths: `struct<a:int,b:array<varchar(3)>>`.
+
+    `rules` has the string lengths in the table's columns, by column name.
+    """
     return rules.get(field.name, NewColumnRule()).lengths or spark_text(field.type, repeat("string"))
 
 
 def create_statement(table: Table) -> str:
-    """Return a CREATE TABLE statement that creates a table like this one, without its rows."""
+    """Return the text of a CREATE TABLE statement that creates a table like this one, without its rows."""
     schema = _schema(table)
     declared = table_declarations(table)
     lines = [f"  {_column_definition(each, declared.rules.get(each.name, NewColumnRule()))}" for each in schema.fields]
@@ -125,7 +134,10 @@ def table_declarations(table: Table) -> TableDeclarations:
 
 
 def own_properties(table: Table) -> dict[str, str]:
-    """Return the properties to copy to a table like this one, without those of its location or state."""
+    """Return the properties to copy to a table like this one, with the format version of an Iceberg table.
+
+    Properties that CREATE TABLE rejects or sets itself, such as the comment and constraints, are left out.
+    """
     kept = {k: v for k, v in sorted(table.properties.items()) if not k.startswith(_OWN)}
     has_one_version = table.format_version.isdecimal()  # Delta has a reader version and a writer version
     return {"format-version": table.format_version, **kept} if has_one_version else kept
@@ -155,7 +167,7 @@ def _with_lengths(text: str) -> str:
 
 
 def partition_parts(table: Table) -> list[str]:
-    """Return the partition fields as text."""
+    """Return the partition fields as text, such as `days(ts)`; an empty list for an unpartitioned table."""
     text = table.partitioning
     return [] if text == "unpartitioned" else list(split_list(text, keep_calls=True))
 
@@ -176,7 +188,10 @@ def _schema(table: Table) -> Schema:
 
 
 def show(wanted: Show, context: StatementContext) -> pa.Table:
-    """Run SHOW or DESCRIBE."""
+    """Run SHOW or DESCRIBE, and return its rows.
+
+    Raises `NoSuchTable`, `NoSuchCatalog`, and `InvalidStatement` for a view where a table is required.
+    """
     if wanted.table is not None:
         try:
             table = find_table(wanted.table, context)
@@ -203,7 +218,10 @@ def show(wanted: Show, context: StatementContext) -> pa.Table:
 
 
 def _names(column: str, namespace: str, listed: Iterable[str], pattern: str | None) -> pa.Table:
-    """Return the rows of SHOW TABLES and SHOW VIEWS. `listed` are names within the catalog."""
+    """Return the rows of SHOW TABLES and SHOW VIEWS. `listed` are names within the catalog.
+
+    `column` is the name of the result column with the names, and `namespace` the value of the column before it.
+    """
     names = [(split_name(each) or (each,))[-1] for each in listed]
     rows = [(namespace, each, False) for each in _matching(names, pattern)]
     return _rows(("namespace", column, "isTemporary"), rows, {"isTemporary": pa.bool_()})
@@ -234,9 +252,10 @@ def _partitions(table: Table, wanted: Show) -> pa.Table:
 def _is_partition(
     rows: pa.Table, name: str, value: str | None, columns: Mapping[str, Collection[str]]
 ) -> pa.ChunkedArray:
-    """Return a mask of the rows whose partition has a value, which is given as text; None means null.
+    """Return a mask of the rows whose partition has a value, which is text; None means null.
 
-    `name` is a partition field, or a source column of the partition fields in `columns`. Raises `NoSuchColumn`.
+    `name` is a partition field, or a source column of partition fields, which `columns` lists by source column. If
+    there are several fields, one must have the value, or all must be null. Raises `NoSuchColumn`.
     """
     partitions = rows["partition"].combine_chunks() if "partition" in rows.column_names else None
     names = [] if partitions is None else [field.name for field in partitions.type]
@@ -299,7 +318,7 @@ _OF_TABLES: dict[ShowKind, Callable[[Table, Show], pa.Table]] = {
 
 
 def _show_view(view: View, wanted: Show) -> pa.Table:
-    """Run SHOW or DESCRIBE of a view."""
+    """Run SHOW or DESCRIBE of a view; raises `InvalidStatement` for statements that take a table."""
     match wanted.what:
         case ShowKind.COLUMNS:
             return _column("col_name", view.schema.names)
@@ -324,7 +343,10 @@ def _describe_namespace(catalog: Catalog, name: str, *, extended: bool) -> pa.Ta
 
 
 def _matching(names: Iterable[str], pattern: str | None) -> list[str]:
-    """Return the names that match a pattern, ignoring case. `*` matches any text, and `|` separates alternatives."""
+    """Return the names that match a pattern, ignoring case; all names if it is None.
+
+    `*` matches any text, and `|` separates alternatives.
+    """
     if pattern is None:
         return list(names)
     wanted = [re.compile(re.escape(each.strip()).replace(r"\*", ".*"), re.IGNORECASE) for each in pattern.split("|")]

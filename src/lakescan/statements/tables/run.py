@@ -77,7 +77,7 @@ def can_run(statement: TableStatement) -> bool:
 
 
 def run(statement: TableStatement, context: StatementContext) -> Any:
-    """Run a statement.
+    """Run a statement. Raises `UnsupportedFeature` if it cannot run (see `can_run`), and the errors of the statement.
 
     Args:
         statement: The result of `parse_statement`.

@@ -36,7 +36,10 @@ _OF_SPARK = ("engine_version", "create_engine_version")
 
 
 def create_view(wanted: CreateView, context: StatementContext) -> View:
-    """Run CREATE VIEW; raises `TableExists`, `NoSuchTable`, `InvalidStatement` and `UnsupportedFeature`."""
+    """Run CREATE VIEW, and return the view. With IF NOT EXISTS, an existing view is returned unchanged.
+
+    Raises `TableExists`, `NoSuchTable`, `InvalidStatement` and `UnsupportedFeature`.
+    """
     catalog, name = _view_name(wanted.view, context)
     if wanted.if_not_exists and wanted.replaces:
         raise InvalidStatement(
@@ -69,7 +72,10 @@ def _definition(catalog: Catalog, name: str, wanted: CreateView, context: Statem
 
 
 def alter_view(wanted: AlterView, context: StatementContext) -> View:
-    """Run ALTER VIEW; raises `NoSuchTable`. A new name with one part stays in the view's namespace."""
+    """Run ALTER VIEW, and return the view; raises `NoSuchTable`.
+
+    A new name with one part stays in the view's namespace.
+    """
     catalog, name = _view_name(wanted.view, context)
     view = catalog.load_view(name)
     if wanted.query is not None:
@@ -84,13 +90,13 @@ def alter_view(wanted: AlterView, context: StatementContext) -> View:
 
 
 def drop_view(wanted: DropView, context: StatementContext) -> None:
-    """Run DROP VIEW; raises `NoSuchTable`."""
+    """Run DROP VIEW; raises `NoSuchTable` if the view does not exist, unless IF EXISTS is set."""
     catalog, name = _view_name(wanted.view, context)
     catalog.drop_view(name, missing_ok=wanted.if_exists)
 
 
 def find_view(name: TableName, context: StatementContext) -> View:
-    """Open the view of a name; raises `NoSuchTable`."""
+    """Open the view that a statement names; raises `NoSuchTable`, and `InvalidStatement` for a path."""
     catalog, view = _view_name(name, context)
     return catalog.load_view(view)
 
@@ -103,7 +109,10 @@ def _view_name(name: TableName, context: StatementContext) -> tuple[Catalog, str
 
 
 def describe_view(view: View, *, extended: bool = False) -> list[Row]:
-    """Return the rows of DESCRIBE TABLE of a view, as Iceberg returns them in Spark."""
+    """Return the rows of DESCRIBE TABLE of a view: the name, type and comment of each column.
+
+    They are as Iceberg returns them in Spark. With `extended`, rows with the view's details follow.
+    """
     rows: list[Row] = [(each.name, type_text(each.type).lower(), each.doc or "") for each in _columns(view)]
     if extended:
         shown = ", ".join(f"{text_literal(k)} = {text_literal(v)}" for k, v in _shown_properties(view).items())
@@ -120,7 +129,7 @@ def describe_view(view: View, *, extended: bool = False) -> list[Row]:
 
 
 def create_view_statement(view: View) -> str:
-    """Return a CREATE VIEW statement that creates a view like this one.
+    """Return the text of a CREATE VIEW statement that creates a view like this one.
 
     Short names in its query are not qualified, so it must run with the same current namespace.
     """

@@ -27,7 +27,9 @@ class TagMismatch(Exception):
 
 
 class Cipher:
-    """Encrypts and decrypts with a key of 16, 24 or 32 bytes; raises `CorruptMetadata` for another length.
+    """Encrypts and decrypts by AES GCM with a key of 16, 24 or 32 bytes.
+
+    Raises `CorruptMetadata` for a key of another length, and `MissingDependency` if cryptography is not installed.
 
     Example:
         >>> Cipher(key).decrypt(Cipher(key).encrypt(b"text", b"aad"), b"aad")
@@ -40,12 +42,12 @@ class Cipher:
         self._cipher = _aes_gcm()(bytes(key))
 
     def encrypt(self, plain: bytes | memoryview, aad: bytes) -> bytes:
-        """Encrypt with a new random nonce; return nonce, ciphertext and tag."""
+        """Encrypt with a new random nonce; return nonce, ciphertext and tag, joined. `aad` is authenticated only."""
         nonce = secrets.token_bytes(NONCE)
         return nonce + bytes(self._cipher.encrypt(nonce, plain, aad))
 
     def decrypt(self, data: bytes | memoryview, aad: bytes) -> bytes:
-        """Decrypt and authenticate; raises `TagMismatch`."""
+        """Decrypt and authenticate a result of `encrypt` with the same `aad`; raises `TagMismatch`."""
         from cryptography.exceptions import InvalidTag
 
         if len(data) < OVERHEAD:
@@ -77,7 +79,7 @@ _CIPHER_BLOCK = BLOCK + OVERHEAD
 
 
 def plain_length(length: int) -> int:
-    """Return the decrypted length of a stream of `length` bytes; raises `ValueError` for an impossible length."""
+    """Return the decrypted length of an AES GCM stream of `length` bytes; raises `ValueError` if it is impossible."""
     full, rest = divmod(length - len(_HEADER), _CIPHER_BLOCK)
     if full < 0 or (not full and not rest) or 0 < rest < OVERHEAD or (full and rest == OVERHEAD):
         raise ValueError(f"no stream has {length:,} bytes")
@@ -85,7 +87,7 @@ def plain_length(length: int) -> int:
 
 
 def encrypt_stream(plain: bytes, key: FileKey) -> bytes:
-    """Encrypt a whole file as a stream.
+    """Encrypt a whole file; return the bytes of an AES GCM stream.
 
     Example:
         >>> decrypt_stream(encrypt_stream(b"rows", key), key, "f", len(data))
@@ -98,12 +100,12 @@ def encrypt_stream(plain: bytes, key: FileKey) -> bytes:
 
 
 def decrypt_stream(data: bytes, key: FileKey, path: str) -> bytes:
-    """Decrypt a whole file; raises `CorruptData` and `CorruptMetadata` like `GcmReader`."""
+    """Decrypt a whole file; raises `CorruptData` and `CorruptMetadata` like `GcmReader`. `path` is for messages."""
     return GcmReader(io.BytesIO(data), len(data), key, path).read()
 
 
 class GcmWriter(io.RawIOBase):
-    """A writable file that encrypts into `sink`. `length` is the number of bytes written to the sink.
+    """A writable file that encrypts into `sink`. `length` is the number of encrypted bytes written to the sink.
 
     An empty file has one empty block, as in Java. `close` writes the last block, and leaves the sink open.
     """
@@ -119,7 +121,7 @@ class GcmWriter(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Encrypt and write all full blocks; buffer the rest."""
+        """Encrypt and write all full blocks, and buffer the rest; return the number of bytes of `data`."""
         view = memoryview(data).cast("B")
         self._plain += len(view)
         start = 0
@@ -162,11 +164,11 @@ class GcmWriter(io.RawIOBase):
 
 
 class GcmReader(io.RawIOBase):
-    """The decrypted content of an open stream, for random access. Blocks are decrypted when they are read.
+    """The decrypted content of an AES GCM stream, for random access. Blocks are decrypted when they are read.
 
-    `file` has `seek` and `read`, and `size` bytes. Raises `CorruptData` if the file is not a stream or its size differs
-    from its key metadata, and `CorruptMetadata` if the key metadata has no length. `read` raises `CorruptData` for a
-    block that is not authentic.
+    `file` is the open encrypted file, with `seek` and `read`, of `size` bytes. `path` names it in errors. Raises
+    `CorruptData` if the file is not a stream or its size differs from its key metadata, and `CorruptMetadata` if the
+    key metadata has no length. `read` raises `CorruptData` for a block that is not authentic.
     """
 
     def __init__(self, file: Any, size: int, key: FileKey, path: str) -> None:
@@ -205,7 +207,7 @@ class GcmReader(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move to a position in the decrypted content, and return it."""
+        """Move to a position in the decrypted content, and return it; raises `ValueError` for a negative one."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.size}[whence]
         if start + offset < 0:
             raise ValueError(f"negative position {start + offset}")
@@ -220,7 +222,7 @@ class GcmReader(io.RawIOBase):
         return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
 
     def readinto(self, buffer: Any, /) -> int:
-        """Read into a buffer, and return the number of bytes."""
+        """Read into a buffer, and return the number of bytes read: 0 at the end."""
         view = memoryview(buffer).cast("B")
         data = self.read(len(view))
         view[: len(data)] = data

@@ -99,7 +99,10 @@ class StandardKeyManager(KeyManager):
 
 
 def named_key_manager(name: str) -> KeyManager:
-    """Import the key manager `package.module:attribute`; raises `InvalidOption` if it cannot be imported."""
+    """Import the key manager `package.module:attribute`; a class is instantiated without arguments.
+
+    Raises `InvalidOption` if it cannot be imported.
+    """
     module, _, attribute = name.partition(":")
     try:
         imported: object = getattr(importlib.import_module(module), attribute)
@@ -141,7 +144,7 @@ class StandardMetadata:
         return StandardMetadata(record["encryption_key"], record["aad_prefix"], record["file_length"])
 
     def encode(self) -> bytes:
-        """Serialize the key metadata."""
+        """Serialize the key metadata: the version byte, and an Avro record."""
         out = io.BytesIO(bytes([_VERSION]))
         out.seek(1)
         record = {"encryption_key": self.key, "aad_prefix": self.aad_prefix, "file_length": self.file_length}

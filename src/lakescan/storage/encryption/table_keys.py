@@ -24,7 +24,11 @@ _AAD_BYTES = _ID_BYTES = 16
 
 @dataclass(frozen=True)
 class EncryptedKey:
-    """An entry of `encryption-keys`: a wrapped KEK, or the encrypted key metadata of a manifest list."""
+    """An entry of `encryption-keys`: a wrapped KEK, or the encrypted key metadata of a manifest list.
+
+    `encrypted` are the entry's encrypted bytes. `encrypted_by` is the id of the key that encrypted them: the table key
+    for a KEK, a KEK for a manifest list.
+    """
 
     id: str
     encrypted: bytes = field(repr=False)
@@ -33,7 +37,7 @@ class EncryptedKey:
 
     @property
     def document(self) -> dict[str, object]:
-        """The entry as in the table's metadata."""
+        """The entry as JSON, as in the table's metadata."""
         found: dict[str, object] = {
             "key-id": self.id,
             "encrypted-key-metadata": base64.b64encode(self.encrypted).decode(),
@@ -47,14 +51,20 @@ class EncryptedKey:
 
 @dataclass(frozen=True)
 class ListKey:
-    """The encrypted key metadata of a snapshot's manifest list, and the wrapped KEK for it. Neither is secret."""
+    """The encrypted key metadata of a snapshot's manifest list (`own`), and the wrapped KEK for it (`kek`).
+
+    Neither is secret.
+    """
 
     own: EncryptedKey
     kek: EncryptedKey
 
     @staticmethod
     def find(key_id: str, keys: Mapping[str, EncryptedKey]) -> ListKey | None:
-        """Look up a snapshot's `key-id`; None if a key is missing, or the KEK has no encrypting key or timestamp."""
+        """Look up a snapshot's `key-id` in `keys`, the entries by id.
+
+        None if an entry is missing, or the KEK has no encrypting key or timestamp.
+        """
         own = keys.get(key_id)
         kek = None if own is None or own.encrypted_by is None else keys.get(own.encrypted_by)
         if own is None or kek is None or kek.encrypted_by is None or TIMESTAMP not in kek.properties:
@@ -106,11 +116,14 @@ class UnwrappedKeys:
         return self._known[known]
 
     def add(self, key: EncryptedKey, plain: bytes) -> None:
-        """Cache a KEK that this process created."""
+        """Cache a KEK that this process created: `plain` is the unwrapped key."""
         self._known[key.id, key.encrypted] = plain
 
     def file_key(self, path: str, key_metadata: bytes) -> FileKey:
-        """Return the key of a file from its key metadata, by the manager's `file_key` if it has one."""
+        """Return the key of a file from its key metadata, by the manager's `file_key` if it has one.
+
+        Raises `CorruptMetadata` for key metadata in another format, and `StorageError` if the manager fails.
+        """
         own = getattr(self._manager, "file_key", None)
         if own is None:
             return KeyManager.file_key(self._manager, path, key_metadata)
@@ -119,7 +132,10 @@ class UnwrappedKeys:
         return found
 
     def list_key(self, key: ListKey, path: str) -> FileKey:
-        """Return the key of a manifest list; raises `CorruptMetadata` if its key metadata is not authentic."""
+        """Return the key of a manifest list; raises `CorruptMetadata` if its key metadata is not authentic.
+
+        Also raises the errors of `kek`.
+        """
         aad = key.kek.properties[TIMESTAMP].encode()
         try:
             kek = self.kek(key.kek)
@@ -138,28 +154,32 @@ class UnwrappedKeys:
 
 @dataclass(frozen=True)
 class NewKey:
-    """The new key of a file that is being written."""
+    """The new key, and the AAD prefix, of a file that is being written."""
 
     key: bytes = field(repr=False)
     aad_prefix: bytes = field(repr=False)
 
     @staticmethod
     def random(length: int) -> NewKey:
-        """Create a random key of `length` bytes."""
+        """Create a random key of `length` bytes, with a random AAD prefix."""
         return NewKey(new_key(length), new_key(_AAD_BYTES))
 
     @property
     def file_key(self) -> FileKey:
-        """The key in the form for reading, without a file length."""
+        """The key and AAD prefix as a `FileKey`, without a file length."""
         return FileKey(self.key, self.aad_prefix)
 
     def metadata(self, length: int) -> bytes:
-        """Return the standard key metadata of the file, whose encrypted size is `length` bytes."""
+        """Return Iceberg's standard key metadata, serialized, of the file, whose encrypted size is `length` bytes."""
         return StandardMetadata(self.key, self.aad_prefix, length).encode()
 
 
 class SnapshotKeys:
-    """The keys of a snapshot that is being written. `added` are the entries that its commit adds to the metadata."""
+    """The keys of a snapshot that is being written. `added` are the entries that its commit adds to the metadata.
+
+    `table_key` is the id of the table key, `key_length` the bytes of new keys, and `keys` are the metadata's entries by
+    id.
+    """
 
     def __init__(
         self,
@@ -174,11 +194,14 @@ class SnapshotKeys:
         self.added: list[EncryptedKey] = []
 
     def new_key(self) -> NewKey:
-        """Create the key of a file."""
+        """Create the key of a new file, of the length of the table's data keys."""
         return NewKey.random(self._length)
 
     def add_list(self, key: NewKey, length: int) -> str:
-        """Encrypt the key of a manifest list of `length` bytes; return the entry's id, the snapshot's `key-id`."""
+        """Encrypt the key of a manifest list of `length` bytes; return the entry's id, the snapshot's `key-id`.
+
+        Raises `UnsupportedFeature` if the manager cannot wrap keys, `StorageError` if it fails.
+        """
         kek = self._kek()
         encrypted = Cipher(self._unwrapped.kek(kek)).encrypt(key.metadata(length), kek.properties[TIMESTAMP].encode())
         own = EncryptedKey(_new_id(), encrypted, kek.id)
@@ -186,7 +209,7 @@ class SnapshotKeys:
         return own.id
 
     def _kek(self) -> EncryptedKey:
-        """Return the table's KEK that is still within its lifetime, or create one."""
+        """Return the entry of a KEK within its lifetime, or create one; raises the errors of `add_list`."""
         now = int(time.time() * 1000)
         for each in (*self._keys.values(), *self.added):
             made = each.properties.get(TIMESTAMP, "")
@@ -208,7 +231,10 @@ class SnapshotKeys:
 
 
 def parse_key_length(text: str) -> int:
-    """Parse the length of data keys in bytes; raises `ValueError` with the expected values as its text."""
+    """Parse the length of data keys in bytes (16, 24 or 32); raises `ValueError` for other texts.
+
+    The text of the error lists the expected values.
+    """
     if text.strip() not in map(str, KEY_LENGTHS):
         raise ValueError("16, 24 or 32 bytes")
     return int(text)

@@ -68,7 +68,10 @@ def _session_provider(session: Any, profile: str) -> Provider:
 
 
 def _role_provider(settings: Mapping[str, str]) -> Provider:
-    """Return a provider that assumes a role with the credentials of the environment, like Arrow."""
+    """Return a provider that assumes a role with the credentials of the environment, like Arrow.
+
+    Raises `MissingDependency` without botocore.
+    """
     try:
         from botocore.session import Session
     except ImportError as error:
@@ -95,14 +98,17 @@ def _role_provider(settings: Mapping[str, str]) -> Provider:
 
 @dataclass(frozen=True)
 class Profile:
-    """The S3 settings of an AWS profile."""
+    """The S3 settings of an AWS profile; None for one that is not set."""
 
     region: str | None = None
     endpoint: str | None = None
 
 
 def find_profile(name: str | None, environment: Mapping[str, str]) -> Profile:
-    """Return a profile of AWS's configuration file, by default the environment's; empty if it does not exist."""
+    """Return a profile of AWS's configuration file; `name` is by default that of the environment, or "default".
+
+    Returns an empty `Profile` if the file or the profile does not exist.
+    """
     name = name or environment.get("AWS_DEFAULT_PROFILE") or environment.get("AWS_PROFILE") or "default"
     home = environment.get("HOME") or environment.get("USERPROFILE") or ""
     path = environment.get("AWS_CONFIG_FILE") or os.path.join(home, ".aws", "config")
@@ -119,7 +125,10 @@ def find_profile(name: str | None, environment: Mapping[str, str]) -> Profile:
 
 @lru_cache(maxsize=8)
 def _read(path: str, modified: int, size: int) -> dict[str, Profile]:
-    """Parse all profiles of a configuration file; empty if it cannot be read. Cached until time or size changes."""
+    """Parse all profiles of a configuration file, by name; empty if it cannot be read.
+
+    The result is cached. `modified` (the file's time) and `size` are only part of the cache key.
+    """
     parser = configparser.RawConfigParser(default_section="", strict=False)
     try:
         parser.read(path, encoding="utf-8")
@@ -143,13 +152,13 @@ def _read(path: str, modified: int, size: int) -> dict[str, Profile]:
 
 
 def _parse_subsettings(text: str) -> dict[str, str]:
-    """Parse the nested settings in the lines below a setting."""
+    """Parse the nested settings (`name = value`) in the lines below a setting."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def profile_credentials(name: str) -> dict[str, Any]:
-    """Return a profile's keys and region as arguments of pyarrow's client.
+    """Return a profile's keys and region as arguments of pyarrow's `S3FileSystem`, without those that are not set.
 
     Raises `MissingDependency`, and `InvalidOption` for a profile that cannot be used.
     """
@@ -168,7 +177,7 @@ def profile_credentials(name: str) -> dict[str, Any]:
 
 
 def botocore_session(name: str) -> Any:
-    """Return botocore's session of a profile; raises `MissingDependency`."""
+    """Return a botocore session with a profile; raises `MissingDependency` if botocore is not installed."""
     try:
         from botocore.session import Session
     except ImportError as error:

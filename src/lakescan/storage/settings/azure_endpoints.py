@@ -19,9 +19,10 @@ SECRETS: tuple[str, ...] = tuple(name for names in _VARIABLES.values() for name 
 
 
 def account_of(authority: str, account: str | None, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the account in the authority `container@account.host`, or that of the settings for just `container`.
+    """Return the account in the authority `container@account.host`. If it is just `container`, return `account`.
 
-    Raises `InvalidOption` if there is neither.
+    `account` is that of the settings; without it, the environment's is returned. Raises `InvalidOption` if there is
+    neither.
     """
     if "@" in authority:
         return authority.rpartition("@")[2].partition(".")[0].lower()
@@ -34,7 +35,7 @@ def account_of(authority: str, account: str | None, environment: Mapping[str, st
 
 
 def account_at(location: str | None) -> str | None:
-    """Return the Azure account that a location contains; None without one, and for other stores."""
+    """Return the Azure account that a location contains; None without one, for other stores, and for None."""
     if not location:
         return None
     scheme, authority, _ = split_location(location)
@@ -42,7 +43,7 @@ def account_at(location: str | None) -> str | None:
 
 
 def assign_account(properties: Mapping[str, str], location: str | None) -> dict[str, str]:
-    """Add the account to a catalog's Azure credentials, so that they are sent to no other account.
+    """Return a catalog's properties with the account of its Azure credentials, the only one to get them.
 
     Catalogs issue signatures by account, `adls.sas-token.ACCOUNT`, with its name or its host. The signature for the
     location's account, or the only one, is used, and the others are removed. Credentials without an account are
@@ -65,7 +66,10 @@ def assign_account(properties: Mapping[str, str], location: str | None) -> dict[
 
 
 def environment_credentials(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the key or signature in the environment, in object_store's order of preference."""
+    """Return the account key or signature in the environment as pyarrow's argument; empty without one.
+
+    The variables are tried in object_store's order of preference.
+    """
     for argument, names in _VARIABLES.items():
         if found := next((environment[name] for name in names if environment.get(name)), None):
             return {argument: found if argument == "account_key" or found.startswith("?") else f"?{found}"}
@@ -75,7 +79,8 @@ def environment_credentials(environment: Mapping[str, str]) -> dict[str, str]:
 def split_endpoint(endpoint: str, account: str, *, is_plain: bool) -> tuple[str, str, bool]:
     """Split an endpoint into its scheme and its host with port, and return whether the account belongs into its path.
 
-    Raises `InvalidOption` for an endpoint with another path, or on another account's host.
+    `is_plain`: an endpoint without a scheme is one without TLS. Raises `InvalidOption` for an endpoint with another
+    path, or on another account's host.
     """
     scheme, separator, rest = endpoint.partition("://")
     if not separator:
@@ -93,7 +98,7 @@ def split_endpoint(endpoint: str, account: str, *, is_plain: bool) -> tuple[str,
 
 
 def authorities(endpoint: str, account: str, *, is_plain: bool) -> dict[str, str]:
-    """Return Arrow's arguments for an endpoint."""
+    """Return the arguments of pyarrow's `AzureFileSystem` for an endpoint; see `split_endpoint`."""
     scheme, host, is_in_path = split_endpoint(endpoint, account, is_plain=is_plain)
     blob = host if is_in_path else host[len(account) :]
     return {

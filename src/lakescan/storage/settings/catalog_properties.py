@@ -43,12 +43,12 @@ _LOCK = Lock()
 
 
 def is_storage_property(name: str) -> bool:
-    """Return whether a property configures storage access."""
+    """Return whether a catalog property configures storage access, by its name: `s3.`, `adls.`, `dfs.`, ..."""
     return name.startswith(PREFIXES) or is_hadoop_setting(name)
 
 
 def storage_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that configure storage access."""
+    """Return those of a catalog's properties that configure storage access; see `is_storage_property`."""
     return {name: value for name, value in properties.items() if is_storage_property(name)}
 
 
@@ -97,7 +97,7 @@ def merge_server_properties(user: Mapping[str, str], said: Mapping[str, str], se
 
 
 def warn_ignored(names: Iterable[str], source: str, why: str) -> None:
-    """Warn once about each property that `source` sets and that is ignored, without its value."""
+    """Warn once about each property that `source` sets and that is ignored, without its value. `why` is the reason."""
     for name in names:
         with _LOCK:
             is_told = (source, name) in _TOLD
@@ -115,20 +115,23 @@ def _is_host(name: str) -> bool:
 
 
 def _host_in(value: str) -> str:
-    """Return the host, with user and port, of an address with or without a scheme."""
+    """Return the host, with user and port, in an address with or without a scheme."""
     address = value.strip().replace("\\", "/")  # some clients treat backslashes as slashes
     without_scheme = _SCHEME.sub("", address, count=1).lstrip("/")
     return _AFTER_HOST.split(without_scheme, maxsplit=1)[0]
 
 
 def _gives_way(name: str, store: str) -> bool:
-    """Return whether a property is one of the user's credentials or identities for a store."""
+    """Return whether a user's property is a credential or an identity (role, profile) for a store.
+
+    Such properties are removed if the server issues its own credentials.
+    """
     found = _find_setting(name, store)
     return found is not None and (found.role is Role.CREDENTIAL or found.key[1] in _IDENTITIES)
 
 
 def is_signed_remotely(properties: Mapping[str, str]) -> bool:
-    """Return whether the catalog is to sign S3 requests: signing is enabled, and keys are not set."""
+    """Return whether the catalog signs S3 requests: the properties enable it, and have no access key."""
     wanted = properties.get("s3.remote-signing-enabled", "").lower() == "true" or "s3.signer" in properties
     return wanted and properties.keys().isdisjoint(_KEYS)
 
@@ -156,7 +159,7 @@ def catalog_s3_arguments(properties: Mapping[str, str], bucket: str) -> dict[str
 
 @lru_cache(maxsize=256)
 def _bucket_region(bucket: str) -> str | None:
-    """Request the region of a bucket from AWS; return None if AWS does not respond or does not have the bucket."""
+    """Request the region of a bucket from AWS; None, with a warning, if AWS does not respond or lacks the bucket."""
     try:
         return str(pafs.resolve_s3_region(bucket))
     except (OSError, TypeError):
@@ -165,7 +168,7 @@ def _bucket_region(bucket: str) -> str | None:
 
 
 def _retry_strategy(name: str) -> Any:
-    """Create the retry strategy from its class name; return None, with a warning, if it cannot be imported."""
+    """Create pyarrow's retry strategy from its class name; None, with a warning, if it cannot be imported."""
     module, _, member = name.rpartition(".")
     try:
         return getattr(import_module(module), member)()

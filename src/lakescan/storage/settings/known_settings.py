@@ -43,8 +43,9 @@ _SECRETS = (
 class Setting:
     """A setting of a store: pyarrow's argument, object_store's name, other names, and the parser of its value.
 
-    `arrow` or `delta` is empty if that library lacks the setting. `refused` is advice for settings that Arrow's client
-    of the store does not support: a value other than False is refused when a location of the store is accessed.
+    `arrow` or `delta` (object_store's name) is empty if that library lacks the setting. `doc` describes it to users.
+    `refused` is advice for settings that Arrow's client of the store does not support: a value other than False is
+    refused when a location of the store is accessed.
     """
 
     store: str
@@ -58,17 +59,21 @@ class Setting:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The identity of the setting: store and name."""
+        """The identity of the setting: the store, and pyarrow's or else object_store's name."""
         return self.store, self.arrow or self.delta
 
     @property
     def is_secret(self) -> bool:
-        """Whether the value must not appear in any message."""
+        """Whether the value, such as a key or token, must not appear in any message."""
         return self.role is Role.CREDENTIAL and self.key[1] in _SECRETS
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """All names of the setting that take this kind of value, in lower case."""
+        """All names of the setting, in lower case.
+
+        For a setting whose value is negated or in milliseconds, only `names`: pyarrow's and object_store's names take
+        other values.
+        """
         own = () if self.parse in (reversed_, milliseconds) else (self.arrow, self.delta)
         return tuple(dict.fromkeys(name.lower() for name in (*own, *self.names) if name))
 
@@ -92,7 +97,7 @@ def _parse_timespan(value: Any) -> timedelta:
 
 
 def _parse_proxy(value: Any) -> str:
-    """Parse a proxy as a URI, which both clients accept, or as pyarrow's dictionary."""
+    """Parse a proxy to a URI, which both clients accept, from a URI or pyarrow's dictionary."""
     if isinstance(value, str):
         return value
     try:
@@ -105,7 +110,7 @@ def _parse_proxy(value: Any) -> str:
 
 
 def _parse_sas(value: Any) -> str:
-    """Add the question mark to a shared access signature. Without it, Arrow treats it as a part of the path."""
+    """Return a shared access signature with its question mark: without it, Arrow treats it as a part of the path."""
     text = str(value)
     return text if text.startswith("?") else f"?{text}"
 

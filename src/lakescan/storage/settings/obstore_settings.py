@@ -37,10 +37,11 @@ _AZURE_FIRST = (*SECRETS, "AZURE_STORAGE_TOKEN")  # variables that obstore prefe
 def client_settings(
     options: StorageOptions, scheme: str, authority: str, environment: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Return the settings of obstore's client of a bucket or container.
+    """Return the settings of obstore's client of a bucket or container, by object_store's names.
 
     Raises `InvalidOption` for a setting that Arrow's client does not support, that contradicts another, or that cannot
-    be sent in a request.
+    be sent in a request, and `UnsupportedFeature` if the environment has credentials that obstore prefers, but Arrow's
+    client does not use.
     """
     store = store_of(scheme)
     options.check_obeyed(store)
@@ -63,7 +64,7 @@ def client_settings(
 
 
 def _check_sendable(settings: Mapping[str, str], root: str) -> None:
-    """Raise `InvalidOption` for settings that cannot be sent in a request; obstore panics on them."""
+    """Raise `InvalidOption` for settings of `root` that cannot be sent in a request; obstore panics on them."""
     for name in _IN_HEADERS:
         if (value := settings.get(name)) is not None and not (value.isascii() and value.isprintable()):
             raise InvalidOption(
@@ -78,7 +79,7 @@ def _check_sendable(settings: Mapping[str, str], root: str) -> None:
 
 
 def _is_url(address: str) -> bool:
-    """Return whether an address has a scheme, a host and, optionally, a valid port."""
+    """Return whether an address is an http or https URL with a host and, optionally, a valid port."""
     try:
         parts = urlsplit(address)
         return parts.port != 0 and _URL.fullmatch(address) is not None
@@ -110,7 +111,7 @@ def _s3(options: StorageOptions, bucket: str, environment: Mapping[str, str]) ->
 
 
 def _is_plain(options: StorageOptions, arguments: Mapping[str, object]) -> bool:
-    """Return whether an endpoint without a scheme is one without TLS."""
+    """Return whether an endpoint without a scheme is one without TLS, by Arrow's arguments or the settings."""
     return arguments.get("scheme", options.values.get(("s3", "scheme"))) == "http"
 
 

@@ -55,8 +55,9 @@ _SIGNED = ("s3v4", "v4")  # the signature version of both clients
 
 
 def _split_compound(name: str, value: Any) -> Parts | None:
-    """Split an option that holds several settings; return None for any other.
+    """Yield the parts of an option that holds several settings; return None for any other option.
 
+    A part has the name for messages, the name of a setting, and its value, as in all functions that return `Parts`.
     Raises `InvalidOption` for a part that the clients do not support.
     """
     lower = name.lower()
@@ -79,7 +80,7 @@ def _dictionary(name: str, value: Any) -> dict[str, Any]:
 
 
 def _client_kwargs(name: str, value: Any) -> Parts:
-    """Yield the settings in the arguments of boto's client."""
+    """Yield the settings in the arguments of boto's client, a dictionary; raises `InvalidOption` for others."""
     for key, each in _dictionary(name, value).items():
         shown = f"{name}.{key}"
         if each is None:
@@ -93,7 +94,7 @@ def _client_kwargs(name: str, value: Any) -> Parts:
 
 
 def _verify(name: str, value: Any) -> Parts:
-    """Yield the setting of boto's `verify`: whether to verify certificates, or the file of trusted ones."""
+    """Yield the setting of boto's `verify`: a boolean, or the file of trusted certificate authorities."""
     if isinstance(value, bool) or str(value).lower() in ("true", "false"):
         yield name, "allow_invalid_certificates", not boolean(value)
     else:
@@ -101,7 +102,7 @@ def _verify(name: str, value: Any) -> Parts:
 
 
 def _config_kwargs(name: str, value: Any) -> Parts:
-    """Yield the settings in the arguments of botocore's configuration."""
+    """Yield the settings in the arguments of botocore's `Config`; raises `InvalidOption` for unsupported ones."""
     for key, each in _dictionary(name, value).items():
         shown = f"{name}.{key}"
         if each is None or key == "max_pool_connections":
@@ -148,7 +149,10 @@ def _retries(name: str, value: Any) -> Parts:
 
 
 def _connection_string(name: str, value: Any) -> Parts:
-    """Yield the settings in Azure's connection string, `AccountName=...;AccountKey=...;EndpointSuffix=...`."""
+    """Yield the settings in Azure's connection string, `AccountName=...;AccountKey=...;EndpointSuffix=...`.
+
+    Raises `InvalidOption` for another form or an unknown member.
+    """
     pairs = dict(each.strip().partition("=")[::2] for each in str(value).split(";") if each.strip())
     if not pairs or "" in pairs or any(not each for each in pairs.values()):
         raise InvalidOption(f"storage option {name!r} takes pairs such as AccountName=...;AccountKey=...")
@@ -174,7 +178,10 @@ def _connection_string(name: str, value: Any) -> Parts:
 
 
 def _providers(name: str, value: Any) -> Parts:
-    """Yield the setting of Hadoop's list of credential provider classes."""
+    """Yield the setting of Hadoop's list of AWS credential provider classes: `s3.anonymous`, or nothing for keys.
+
+    Raises `InvalidOption` for other classes.
+    """
     kinds = {_PROVIDERS.get(each.strip().rpartition(".")[2]) for each in str(value).split(",")}
     if kinds == {"anonymous"}:
         yield name, "s3.anonymous", True
@@ -191,14 +198,20 @@ def _google_auth(name: str, value: Any) -> Parts:
 
 
 def _google_access(name: str, value: Any) -> Parts:
-    """Check gcsfs's access scope. Only full control is accepted: the credentials decide their rights."""
+    """Check gcsfs's access scope, and yield nothing. Raises `InvalidOption` unless it is full control.
+
+    The rights of credentials cannot be limited by an option.
+    """
     if value != "full_control":
         raise _refusal(name, "The rights of credentials cannot be limited: leave it out.")
     yield from ()
 
 
 def _token(name: str, value: Any) -> Parts:
-    """Yield the setting of `token`: in gcsfs a keyword, a file or a dictionary, in other libraries the token itself."""
+    """Yield the setting of `token`: in gcsfs a keyword, a file or a dictionary, in other libraries the token itself.
+
+    Raises `InvalidOption` for a file, a dictionary, and unsupported keywords.
+    """
     text = str(value)
     if isinstance(value, Mapping) or not isinstance(value, str) or text.endswith(".json") or text.startswith("{"):
         raise _refusal(name, f"It must be a token. {_CREDENTIALS_FILE}")
@@ -211,7 +224,10 @@ def _token(name: str, value: Any) -> Parts:
 
 
 def _account_option(name: str, kind: str, account: str, value: Any) -> Parts:
-    """Yield the settings of Hadoop's option of an account: `fs.azure.account.key.ACCOUNT.dfs.core.windows.net`."""
+    """Yield the settings of Hadoop's option of an account: `fs.azure.account.key.ACCOUNT.dfs.core.windows.net`.
+
+    `kind` is the part of the name before the account. Raises `InvalidOption` for an unsupported one.
+    """
     text = str(value)
     yield name, "account_name", account
     if kind in _ACCOUNTS:
@@ -292,7 +308,7 @@ _ANY = "any."  # a prefix of names that are both a part of a compound option and
 
 
 def is_hadoop_setting(name: str) -> bool:
-    """Return whether a setting is passed to Hadoop's own client unchanged: name services, namenodes, security."""
+    """Return whether a setting is passed unchanged to Hadoop's own client: `dfs.`, `hadoop.` or `ipc.`."""
     return name.startswith(_OF_HADOOP)
 
 
@@ -308,14 +324,18 @@ _BY_NAME = _spellings()
 
 
 def find_settings(name: str) -> tuple[Setting, ...]:
-    """Return the settings with a name, one for each store that has it; empty for compound and unknown options."""
+    """Return the settings with a name (case-insensitive), one for each store that has it.
+
+    Empty for options that hold several settings, and for unknown ones.
+    """
     return tuple(_BY_NAME.get(name.lower(), ()))
 
 
 def parse_option(name: str, value: Any, ignore_unknown: bool) -> Iterator[tuple[Setting, Any]]:
-    """Yield the settings that an option sets, with their parsed values.
+    """Yield the settings that an option sets, with their parsed values; nothing for an option that is ignored.
 
-    Raises `InvalidOption` for an unknown name, unless `ignore_unknown`, and for an invalid value.
+    `ignore_unknown` is for a catalog's properties: unknown names are ignored, and options are not split. Raises
+    `InvalidOption` for an unknown name otherwise, and for an invalid value.
     """
     if TUNING.fullmatch(name.lower()):
         return

@@ -41,8 +41,8 @@ _CONF = "conf."  # a prefix of the names of Hadoop's own settings
 class StorageOptions:
     """Parsed settings by `Setting.key` (store, name). `repr` hides their values, which may be secrets.
 
-    `given` are the names that the user wrote. `is_of_catalog`: connections use a catalog's properties, and take no
-    endpoints from the environment.
+    `given` maps the same keys to the names that the user wrote, for messages. `is_of_catalog`: connections use a
+    catalog's properties, and take no endpoints from the environment.
     """
 
     values: Mapping[tuple[str, str], Any]
@@ -54,7 +54,7 @@ class StorageOptions:
 
     @staticmethod
     def parse(options: Mapping[str, Any], *, ignore_unknown: bool = False) -> StorageOptions:
-        """Parse options into settings.
+        """Parse options into settings. Options with the value None are skipped.
 
         `ignore_unknown` is for a catalog's properties, which include others. Raises `InvalidOption` for an unknown
         option, an invalid value, and a setting that is set twice with different values.
@@ -85,13 +85,13 @@ class StorageOptions:
         return StorageOptions(values, given, ignore_unknown)
 
     def _arguments(self, store: str) -> dict[str, Any]:
-        """Return the arguments of pyarrow's filesystem that are set; raises `InvalidOption` for unsupported ones."""
+        """Return the set arguments of pyarrow's filesystem for a store; raises `InvalidOption` for unsupported ones."""
         self.check_obeyed(store)
         known = _ARGUMENTS[store]
         return {name: value for (where, name), value in self.values.items() if where == store and name in known}
 
     def check_obeyed(self, store: str) -> None:
-        """Raise `InvalidOption` for a setting that Arrow's client of a store does not support."""
+        """Raise `InvalidOption` for a setting that Arrow's client of a store does not support (`Setting.refused`)."""
         for setting in _REFUSED[store]:
             if self.values.get(setting.key, False) is not False:
                 raise InvalidOption(
@@ -100,7 +100,11 @@ class StorageOptions:
                 )
 
     def s3(self, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-        """Return the arguments of pyarrow's `S3FileSystem`; raises `InvalidOption` for contradictory settings."""
+        """Return the arguments of pyarrow's `S3FileSystem`, with those of the environment and AWS's configuration.
+
+        Raises `InvalidOption` for contradictory or incomplete settings, and `MissingDependency` for a profile without
+        botocore.
+        """
         arguments = self._arguments("s3")
         own = self.values.get
         if (profile := own(("s3", "aws_profile"))) is not None:
@@ -138,7 +142,7 @@ class StorageOptions:
         return arguments
 
     def region(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """Return the S3 region in the settings, the environment or AWS's configuration files."""
+        """Return the S3 region in the settings, the environment or AWS's configuration files; None without one."""
         if (region := self.values.get(("s3", "region"))) is not None:
             return str(region)
         region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
@@ -148,13 +152,16 @@ class StorageOptions:
         return find_profile(self.values.get(("s3", "aws_profile")), environment)
 
     def _may_be_plain(self, store: str, environment: Mapping[str, str]) -> bool:
-        """Return whether an endpoint without a scheme is one without TLS."""
+        """Return whether an endpoint without a scheme is one without TLS, by `allow_http` or the environment."""
         name = "aws_allow_http" if store == "s3" else "allow_http"
         found = self.values.get((store, name))
         return bool(found) if found is not None else store == "s3" and _is_true(environment, "AWS_ALLOW_HTTP")
 
     def endpoint(self, store: str, environment: Mapping[str, str] = os.environ) -> str | None:
-        """Return the address of a store (s3, gcs, abfs) that replaces the cloud's own, or None."""
+        """Return the address of a store (s3, gcs, abfs) that replaces the cloud's own; None without one.
+
+        It is the first one in the settings, the environment, and AWS's configuration files.
+        """
         names = ("endpoint_override", "azure_storage_endpoint", "blob_storage_authority", "dfs_storage_authority")
         if found := next((each for name in names if (each := self.values.get((store, name)))), None):
             return str(found)
@@ -167,7 +174,11 @@ class StorageOptions:
         return self._profile(environment).endpoint if store == "s3" and not self.is_of_catalog else None
 
     def gcs(self, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-        """Return the arguments of pyarrow's `GcsFileSystem`. Retries end after 60 s, in pyarrow after 15 minutes."""
+        """Return the arguments of pyarrow's `GcsFileSystem`, completed from the environment.
+
+        Retries end after 60 s by default, in pyarrow after 15 minutes. Raises `InvalidOption` for contradictory
+        settings.
+        """
         arguments = {"retry_time_limit": timedelta(seconds=60), **self._arguments("gcs")}
         if "access_token" not in arguments and not arguments.get("anonymous") and not self.is_of_catalog:
             if _is_true(environment, "GOOGLE_SKIP_SIGNATURE"):
@@ -187,7 +198,7 @@ class StorageOptions:
         return arguments
 
     def google_address(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """Return the address that replaces that of Google's storage, with its scheme, or None."""
+        """Return the address, with a scheme, that replaces that of Google's storage; None without one."""
         if (address := self.endpoint("gcs", environment)) is None:
             return None
         found, separator, _ = address.partition("://")
@@ -199,7 +210,8 @@ class StorageOptions:
     def abfs(self, account: str, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
         """Return the arguments of pyarrow's `AzureFileSystem` for an account. It has no argument for anonymous access.
 
-        If the settings have no credentials, those of the environment are used. Raises `InvalidOption`.
+        If the settings have no credentials, those of the environment are used. Raises `InvalidOption` for contradictory
+        or incomplete settings.
         """
         arguments = {**self._arguments("abfs"), "account_name": account}
         if self.is_anonymous_in_azure:
@@ -218,20 +230,26 @@ class StorageOptions:
         return arguments
 
     def azure_own_endpoint(self, environment: Mapping[str, str]) -> str | None:
-        """Return an endpoint in object_store's form; None without one, or if Arrow's authorities are set."""
+        """Return the endpoint that replaces Azure's, in object_store's form: an address of the account.
+
+        None without one, or if pyarrow's arguments for the hosts of Azure's services are set.
+        """
         if any(("abfs", f"{each}_storage_authority") in self.values for each in ("blob", "dfs")):
             return None
         return self.endpoint("abfs", environment)
 
     def _azure_environment(self, account: str, environment: Mapping[str, str]) -> dict[str, str]:
-        """Return the secrets of the environment, unless the settings have some or they belong to another account."""
+        """Return the key or signature in the environment as pyarrow's argument.
+
+        Empty if the settings have credentials, the environment names another account, or the settings are a catalog's.
+        """
         if self.has_azure_secrets or ("abfs", "client_id") in self.values or self.is_of_catalog:
             return {}
         owner = environment.get(azure_endpoints.ACCOUNT, account)
         return azure_endpoints.environment_credentials(environment) if owner.lower() == account.lower() else {}
 
     def hdfs(self) -> dict[str, Any]:
-        """Return the arguments of pyarrow's `HadoopFileSystem`."""
+        """Return the arguments of pyarrow's `HadoopFileSystem`, with Hadoop's own settings in `extra_conf`."""
         arguments = self._arguments("hdfs")
         conf = {name.removeprefix(_CONF): value for (_, name), value in self.values.items() if name.startswith(_CONF)}
         conf = {**conf, **arguments.get("extra_conf", {})}
@@ -239,18 +257,21 @@ class StorageOptions:
 
     @property
     def azure_account(self) -> str | None:
-        """The Azure account in the settings, or None."""
+        """The Azure account in the settings (`account_name`); None without one."""
         account = self.values.get(("abfs", "account_name"))
         return None if account is None else str(account)
 
     def azure_owner(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """Return the Azure account of the settings' or the environment's secrets; None if neither is set."""
+        """Return the Azure account that the secrets belong to; None if it is not set.
+
+        It is that of the settings or, if they have neither account nor secrets, that of the environment.
+        """
         own = any(("abfs", name) in self.values for name in _AZURE_SECRETS)
         return self.azure_account or (None if own else environment.get(azure_endpoints.ACCOUNT))
 
     @property
     def is_anonymous_in_azure(self) -> bool:
-        """Whether requests to Azure are sent without credentials."""
+        """Whether the settings demand requests to Azure without credentials."""
         return self.values.get(("abfs", "azure_skip_signature")) is True
 
     @property
@@ -260,12 +281,12 @@ class StorageOptions:
         return any(self.values.get(("abfs", name)) for name in names)
 
     def has_azure_credentials(self, account: str, environment: Mapping[str, str] = os.environ) -> bool:
-        """Return whether secrets would be sent to an Azure account."""
+        """Return whether secrets of the settings or the environment would be sent to an Azure account."""
         own = any(("abfs", name) in self.values for name in _AZURE_SECRETS)
         return own or bool(self._azure_environment(account, environment))
 
     def azure_endpoint(self, account: str, environment: Mapping[str, str] = os.environ) -> str | None:
-        """Return the address of an account's blobs that replaces Azure's own, or None."""
+        """Return the URL of an account's blobs that replaces Azure's own; None without one."""
         if (endpoint := self.azure_own_endpoint(environment)) is not None:
             is_plain = self._may_be_plain("abfs", environment)
             scheme, host, is_in_path = azure_endpoints.split_endpoint(endpoint, account, is_plain=is_plain)
@@ -283,7 +304,10 @@ def _is_true(environment: Mapping[str, str], name: str) -> bool:
 
 
 def _check_one_identity(arguments: Mapping[str, Any]) -> None:
-    """Raise `InvalidOption` for S3 credentials that exclude each other. Arrow's own error names its arguments."""
+    """Raise `InvalidOption` if more than one of keys, a role and anonymous access is set for S3.
+
+    `arguments` are those of pyarrow's `S3FileSystem`, whose own error would not name the user's options.
+    """
     kinds = {"keys": "access_key", "a role (role_arn)": "role_arn", "anonymous=true": "anonymous"}
     found = [kind for kind, name in kinds.items() if arguments.get(name)]
     if len(found) > 1:

@@ -1,4 +1,4 @@
-"""Aggregate functions over the values of a group, which are passed as a list."""
+"""Spark's aggregate functions in Python, over the list of a group's values; nulls are None."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ __all__ = ["percentile_approx"]
 
 
 def mode(values: list[Any], takes_least: bool | None) -> Any:
-    """Return the most frequent value; of several, the least if `takes_least`, else the first."""
+    """Return the most frequent value, ignoring nulls; None without values.
+
+    Of several such values, return the least if `takes_least`, else the first in the list.
+    """
     kept = [each for each in values if each is not None]
     if not kept:
         return None
@@ -24,7 +27,11 @@ def mode(values: list[Any], takes_least: bool | None) -> Any:
 
 
 def percentile(values: list[float], fraction: float) -> float | None:
-    """Return the percentile, interpolated linearly between the two nearest values; None without values."""
+    """Return the percentile `fraction` (0 to 1), interpolated linearly between the two nearest values.
+
+    Nulls are ignored, and NaN is the greatest value. None without values. Raises `FailedValue` for a fraction out of
+    range.
+    """
     kept = sorted((each for each in values if each is not None), key=lambda each: (math.isnan(each), each))
     if not kept:
         return None
@@ -38,19 +45,22 @@ def percentile(values: list[float], fraction: float) -> float | None:
 
 
 def percentiles(values: list[float], fractions: list[float]) -> list[float | None] | None:
-    """Return several percentiles; None without values."""
+    """Return the percentile for each of `fractions`; None without values; see `percentile`."""
     found = [percentile(values, each) for each in fractions]
     return None if None in found else found
 
 
 def percentiles_approx(values: list[Any], fractions: list[float]) -> list[Any] | None:
-    """Return several approximate percentiles; None without values."""
+    """Return the result of `percentile_approx` for each of `fractions`; None without values."""
     found = [percentile_approx(values, each) for each in fractions]
     return None if None in found else found
 
 
 def percentile_disc(values: list[Any], fraction: float) -> Any:
-    """Return the first value in order whose cumulative fraction of the values reaches `fraction`."""
+    """Return the least value such that at least the fraction `fraction` of the values is not greater.
+
+    Nulls are ignored. None without values.
+    """
     return percentile_approx(values, fraction)
 
 
@@ -72,19 +82,23 @@ def _moments(values: list[float]) -> tuple[float, float, float, float]:
 
 
 def skewness(values: list[float]) -> float | None:
-    """Return the skewness; None without values or if all values are equal."""
+    """Return the skewness of the values, ignoring nulls; None without values or if all values are equal."""
     n, second, third, _ = _moments(values)
     return None if not n or second == 0 else math.sqrt(n) * third / math.sqrt(second * second * second)
 
 
 def kurtosis(values: list[float]) -> float | None:
-    """Return the excess kurtosis; None without values or if all values are equal."""
+    """Return the excess kurtosis of the values, ignoring nulls; None without values or if all values are equal."""
     n, second, _, fourth = _moments(values)
     return None if not n or second == 0 else n * fourth / (second * second) - 3.0
 
 
 def best(pairs: list[dict[str, Any]], count: int, is_most: bool) -> list[Any]:
-    """Return the values `v` of the `count` pairs with the greatest order values `o`, or the least unless `is_most`."""
+    """Return the values of the `count` pairs with the greatest order values, or the least unless `is_most`, in order.
+
+    A pair is a dictionary with its value under `v` and its order value under `o`. Pairs with a null order value are
+    ignored.
+    """
     kept = [each for each in pairs if each["o"] is not None]
     ordered = sorted(kept, key=lambda each: order_key(each["o"]), reverse=is_most)
     return [each["v"] for each in ordered[:count]]

@@ -17,7 +17,7 @@ _MOST = 2**31 - 16
 
 
 def key(value: Any) -> Any:
-    """Return a hashable key that is equal for values that are equal in Spark."""
+    """Return a hashable key that is equal for values that are equal in Spark: NaN equals NaN, and -0.0 equals 0.0."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     if isinstance(value, list):
@@ -38,7 +38,7 @@ def distinct(values: list[Any]) -> list[Any]:
 
 
 def union(left: list[Any], right: list[Any]) -> list[Any]:
-    """Return the distinct values of both lists."""
+    """Return the distinct values of both lists, in order of their first occurrence."""
     return distinct(left + right)
 
 
@@ -55,7 +55,7 @@ def except_(left: list[Any], right: list[Any]) -> list[Any]:
 
 
 def contains(values: list[Any], wanted: Any) -> bool | None:
-    """Return whether a value is in a list; None if it is not found and the list has nulls."""
+    """Return whether a list contains a value; None if the value is not found and the list has nulls."""
     if any(each is not None and key(each) == key(wanted) for each in values):
         return True
     return None if None in values else False
@@ -67,12 +67,12 @@ def position(values: list[Any], wanted: Any) -> int:
 
 
 def remove(values: list[Any], unwanted: Any) -> list[Any]:
-    """Return the list without the values equal to `unwanted`."""
+    """Return the list without the values equal to `unwanted`; nulls stay."""
     return [each for each in values if each is None or key(each) != key(unwanted)]
 
 
 def repeat(value: Any, count: int | None) -> list[Any] | None:
-    """Return a list with a value `count` times."""
+    """Return a list with a value `count` times, empty for a negative count; None for a null count."""
     return None if count is None else [value] * max(count, 0)
 
 
@@ -82,17 +82,21 @@ def compact(values: list[Any]) -> list[Any]:
 
 
 def append(values: list[Any] | None, value: Any) -> list[Any] | None:
-    """Return the list with a value added at the end."""
+    """Return the list with a value added at the end; None for a null list."""
     return None if values is None else [*values, value]
 
 
 def prepend(values: list[Any] | None, value: Any) -> list[Any] | None:
-    """Return the list with a value added at the beginning."""
+    """Return the list with a value added at the beginning; None for a null list."""
     return None if values is None else [value, *values]
 
 
 def insert(values: list[Any] | None, place: int | None, value: Any) -> list[Any] | None:
-    """Return the list with a value inserted at an index, from 1 or (if negative) from the end; nulls fill a gap."""
+    """Return the list with a value inserted at the index `place`, from 1 or (if negative) from the end.
+
+    Nulls fill a gap if the index is outside of the list. None for a null list or index. Raises `FailedValue` for the
+    index 0.
+    """
     if values is None or place is None:
         return None
     if place == 0:
@@ -106,7 +110,7 @@ def insert(values: list[Any] | None, place: int | None, value: Any) -> list[Any]
 
 
 def overlap(left: list[Any], right: list[Any]) -> bool | None:
-    """Return whether two lists have a value in common; None if they have not, and a list has nulls."""
+    """Return whether two lists have a non-null value in common; else None if both are not empty and one has nulls."""
     ones, others = ({key(each) for each in side if each is not None} for side in (left, right))
     if ones & others:
         return True
@@ -115,7 +119,10 @@ def overlap(left: list[Any], right: list[Any]) -> bool | None:
 
 @type_factory
 def arrays_zip(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[Any]]:
-    """Return the implementation of `arrays_zip(...)`."""
+    """Return the function of values for `arrays_zip(...)`, which returns a list of dictionaries.
+
+    Shorter lists are padded with None. `result` is the type of its result, a list of structs.
+    """
     assert isinstance(result, t.ListOf)
     assert isinstance(result.element.type, t.Struct)
     names = member_names(result.element.type)
@@ -158,7 +165,11 @@ def sort_array(values: list[Any], ascending: bool) -> list[Any]:
 
 
 def sorted_by(values: list[Any], signs: list[list[int | None]]) -> list[Any]:
-    """Return the elements in the order of a comparator, whose results are given for all pairs of elements."""
+    """Return the elements in the order of a comparator.
+
+    `signs[i][j]` is its result for the elements at i and j: negative, 0 or positive. Raises `FailedValue` if a result
+    that is needed is null.
+    """
 
     def compare_places(one: int, other: int) -> int:
         sign = signs[one][other]
@@ -186,7 +197,10 @@ def greatest(values: list[Any]) -> Any:
 
 
 def slice_(values: list[Any], start: int, size: int) -> list[Any]:
-    """Return `size` elements of a list from `start`, which counts from 1, or from the end if negative."""
+    """Return `size` elements of a list from `start`, which counts from 1, or from the end if negative.
+
+    Elements that do not exist are left out. Raises `FailedValue` for a start of 0 or a negative size.
+    """
     if start == 0:
         raise FailedValue("INVALID_PARAMETER_VALUE.START: the start of slice() must not be 0")
     if size < 0:
@@ -209,7 +223,11 @@ def flatten(values: list[Any]) -> list[Any] | None:
 
 @type_factory
 def sequence(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[int]]:
-    """Return the implementation of `sequence(start, stop, step)` for integers, dates or timestamps."""
+    """Return the function of values for `sequence(start, stop, step)` of integers, dates or timestamps.
+
+    Both ends are included. By default, the step is 1 or a day, or its negative. The function raises `FailedValue` for a
+    step that does not lead to `stop`, and for too many values.
+    """
     kind = kinds[0]
     step_type = kinds[2] if len(kinds) > 2 else None
 
@@ -263,21 +281,27 @@ def _check_keys(pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
 
 def map_from_arrays(keys: list[Any], values: list[Any]) -> list[tuple[Any, Any]]:
-    """Return a map from each key to the value at the same index."""
+    """Return the entries of a map from each key to the value at the same index.
+
+    Raises `FailedValue` for lists of different lengths, and for null or duplicate keys.
+    """
     if len(keys) != len(values):
         raise FailedValue("map_from_arrays() of lists of different lengths")
     return _check_keys(list(zip(keys, values, strict=True)))
 
 
 def map_from_entries(entries: list[dict[str, Any] | None]) -> list[tuple[Any, Any]] | None:
-    """Return a map of structs with a key and a value; None if a struct is null."""
+    """Return the entries of a map from structs with a key and a value; None if a struct is null.
+
+    Raises `FailedValue` for null or duplicate keys.
+    """
     if None in entries:
         return None
     return _check_keys([tuple(each.values()) for each in entries if each is not None])
 
 
 def map_concat(*maps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Return a map with the entries of several maps; raises `FailedValue` for duplicate keys."""
+    """Return the entries of several maps as those of one; raises `FailedValue` for duplicate keys."""
     return _check_keys([each for one in maps for each in one])
 
 
@@ -293,12 +317,15 @@ def map_value(of: list[tuple[Any, Any]], wanted: Any) -> Any:
 
 @type_factory
 def map_entries(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., list[Any]]:
-    """Return the implementation of `map_entries(map)`."""
+    """Return the function of values for `map_entries(map)`, which returns dictionaries with `key` and `value`."""
     return lambda of: [{"key": name, "value": value} for name, value in of]
 
 
 def try_element_at(values: list[Any], place: int) -> Any:
-    """Return an element of a list, counted from 1, or from the end if negative; None if it does not exist."""
+    """Return an element of a list, counted from 1, or from the end if negative; None if it does not exist.
+
+    Raises `FailedValue` for the index 0.
+    """
     if place == 0:
         raise FailedValue("INVALID_INDEX_OF_ZERO: the index of a list element must not be 0")
     at = place - 1 if place > 0 else len(values) + place
@@ -306,7 +333,10 @@ def try_element_at(values: list[Any], place: int) -> Any:
 
 
 def percentile_approx(values: list[Any], fraction: float) -> Any:
-    """Return the value at a fraction of the sorted list; None without values."""
+    """Return the least value such that at least the fraction `fraction` of the values is not greater.
+
+    Nulls are ignored. None without values.
+    """
     ordered = sorted(compact(values), key=order_key)
     if not ordered:
         return None

@@ -1,4 +1,7 @@
-"""Casts from strings to other values, and from other values to strings."""
+"""Casts from strings to other values, and from other values to strings, as in Spark.
+
+The `to_...` functions are the casts from strings that raise `FailedValue` for invalid text instead of returning None.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +30,19 @@ def _or_fail(value: Any, text: str, kind: str) -> Any:
 
 
 def date(text: str) -> int | None:
-    """Cast a string to a date; None if it is invalid."""
+    """Cast a string to a date, as days since 1970; None if it is invalid."""
     found: int | None = or_none(date_of_text, text)
     return found
 
 
 def timestamp(text: str) -> int | None:
-    """Cast a string to an instant, in UTC unless it has a time zone; None if it is invalid."""
+    """Cast a string to an instant in microseconds since 1970, in UTC unless it has a time zone; None if invalid."""
     found: int | None = or_none(timestamp_of_text, text, t.Timestamp())
     return found
 
 
 def timestamp_ntz(text: str) -> int | None:
-    """Cast a string to a wall-clock time; None if it is invalid."""
+    """Cast a string to a wall-clock time in microseconds since 1970, ignoring time zones; None if it is invalid."""
     found: int | None = or_none(timestamp_of_text, text, t.Timestamp(zoned=False))
     return found
 
@@ -81,7 +84,7 @@ def boolean(text: str) -> bool | None:
 
 
 def decimal(text: str, precision: int, scale: int) -> Decimal | None:
-    """Cast a string to a decimal; None if it is invalid."""
+    """Cast a string to a decimal, rounded half up to `scale` places; None if it is invalid or does not fit."""
     found: Decimal | None = or_none(decimal_of_text, text, precision, scale)
     return found
 
@@ -108,17 +111,17 @@ to_decimal = _failing("to_decimal", "DECIMAL", decimal)
 
 
 def double_as_text(value: float) -> str:
-    """Format a double as Java does."""
+    """Format a double as Java's `Double.toString` does: `1.0E10`."""
     return double_text(value)
 
 
 def float_as_text(value: float) -> str:
-    """Format a float as Java does."""
+    """Format a float as Java's `Float.toString` does."""
     return float_text(value)
 
 
 def decimal_as_text(value: Decimal) -> str:
-    """Format a decimal as Java's `toPlainString` does."""
+    """Format a decimal as Java's `toPlainString` does: without an exponent, with all places."""
     return f"{value:f}"
 
 
@@ -128,14 +131,14 @@ def binary_as_text(value: bytes) -> str:
 
 
 def date_as_text(days: int) -> str:
-    """Format a date as Spark does; years with more than four digits have a sign."""
+    """Format a date, given as days since 1970, as Spark does; years with more than four digits have a sign."""
     year, month, day = civil(days)
     sign = "-" if year < 0 else "+" if year > 9999 else ""
     return f"{sign}{abs(year):04}-{month:02}-{day:02}"
 
 
 def timestamp_as_text(micros: int) -> str:
-    """Format a timestamp as Spark does, without trailing zeros in the fraction."""
+    """Format a timestamp, given as microseconds since 1970, as Spark does, without trailing zeros in the fraction."""
     seconds, fraction = divmod(micros, 1_000_000)
     days, clock = divmod(seconds, 86_400)
     text = f"{date_as_text(days)} {clock // 3600:02}:{clock // 60 % 60:02}:{clock % 60:02}"

@@ -1,4 +1,4 @@
-"""Hashes and encodings of bytes."""
+"""Spark's hash functions, and its encodings of bytes as text."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ _LETTERS = set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+
 
 
 def unbase64(text: str) -> bytes:
-    """Decode a base 64 string, ignoring other characters; raises `FailedValue`."""
+    """Decode a base 64 string, ignoring other characters; missing padding is added.
+
+    Raises `FailedValue` for an impossible length or padding.
+    """
     kept = bytes(each for each in text.encode() if each in _LETTERS)
     try:
         return base64_codec.b64decode(kept + b"=" * (-len(kept.rstrip(b"=")) % 4) if b"=" not in kept else kept)
@@ -63,7 +66,7 @@ def to_base32(value: bytes) -> str:
 
 
 def from_base32(text: str) -> bytes:
-    """Decode a base 32 string; raises `FailedValue`."""
+    """Decode a base 32 string, whose padding may be missing; raises `FailedValue` for other text."""
     try:
         return base64_codec.b32decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 8))
     except binascii.Error as error:
@@ -71,7 +74,10 @@ def from_base32(text: str) -> bytes:
 
 
 def to_binary(text: str, form: str) -> bytes:
-    """Decode a string in the format hex, utf-8 or base64; raises `FailedValue`."""
+    """Convert a string to bytes by the format hex, utf-8 or base64.
+
+    Raises `FailedValue` for a string that is not in the format, and for another format.
+    """
     if form.lower() not in ("hex", "utf-8", "utf8", "base64"):
         raise FailedValue(f"INVALID_PARAMETER_VALUE.BINARY_FORMAT: {form!r} is not hex, utf-8 or base64")
     value = try_to_binary(text, form)
@@ -81,7 +87,7 @@ def to_binary(text: str, form: str) -> bytes:
 
 
 def try_to_binary(text: str, form: str) -> bytes | None:
-    """Decode a string in the format hex, utf-8 or base64; None if it is invalid or the format is unknown."""
+    """Convert a string to bytes by the format hex, utf-8 or base64; None if it is invalid or the format is unknown."""
     from lakescan.expressions.scalar.python.texts import unhex
 
     match form.lower():
@@ -131,7 +137,7 @@ def _signed64(value: int) -> int:
 
 
 def xxhash64_of_bytes(value: bytes, seed: int) -> int:
-    """Return the XXH64 hash of bytes."""
+    """Return the XXH64 hash of bytes with a seed, as a signed 64-bit integer."""
     seed &= _MASK
     size, at = len(value), 0
     if size >= 32:
@@ -213,7 +219,10 @@ def _murmur_bytes(value: bytes, seed: int) -> int:
 
 
 def _hash_of(kind: t.Type, family: _Family) -> Callable[[Any, int], int]:
-    """Return the function that hashes a value of a type with a seed."""
+    """Return the function that hashes a value of a type with a seed, as Spark does.
+
+    `family` has the hash functions for 32-bit integers, 64-bit integers and bytes.
+    """
     of_int, of_long, of_bytes = family
     match kind:
         case t.ListOf():
@@ -274,11 +283,17 @@ def _hash_function(kinds: Sequence[t.Type], family: _Family) -> Callable[..., in
 
 @type_factory
 def murmur3(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., int]:
-    """Return the implementation of `hash(...)`."""
+    """Return the function of values for Spark's `hash(...)`: Murmur3 with the seed 42; nulls do not change the hash.
+
+    `kinds` are the types of the values.
+    """
     return _hash_function(kinds, (_murmur_int, _murmur_long, _murmur_bytes))
 
 
 @type_factory
 def xxhash64(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., int]:
-    """Return the implementation of `xxhash64(...)`."""
+    """Return the function of values for Spark's `xxhash64(...)`, with the seed 42; nulls do not change the hash.
+
+    `kinds` are the types of the values.
+    """
     return _hash_function(kinds, (_xx_int, _xx_long, xxhash64_of_bytes))

@@ -18,7 +18,7 @@ from lakescan.expressions.text_casts import or_none, whole_of_text
 
 
 class _Number(str):
-    """A JSON number as its text."""
+    """A JSON number, or NaN or Infinity, as its text."""
 
     __slots__ = ()
 
@@ -31,9 +31,10 @@ _QUOTE = re.compile(r"""\\'|\\.|\"""", re.DOTALL)
 
 
 def parse_json(text: str) -> Any:
-    """Parse JSON text to lists, tuples of pairs for objects, strings, `_Number`s and constants; raises `ValueError`.
+    """Parse JSON text to lists, tuples of (name, value) pairs for objects, strings, `_Number`s, True, False and None.
 
-    As in Spark, strings may have single quotes, and text after the first value is ignored.
+    As in Spark, strings may have single quotes, and text after the first value is ignored. Raises `ValueError` for
+    other text.
     """
     if "'" in text:
         text = _QUOTED.sub(_requote, text)
@@ -52,7 +53,10 @@ def _quote_json(text: str) -> str:
 
 
 def write_json(value: Any) -> str:
-    """Write a parsed value as JSON without blanks. Numbers with a fraction or exponent are written as doubles."""
+    """Write a value that `parse_json` returned as JSON text without blanks.
+
+    Numbers with a fraction or exponent are written as doubles.
+    """
     if isinstance(value, _Number):
         if value.lstrip("-").isdecimal():
             return str(value)
@@ -85,7 +89,11 @@ def _steps(path: str) -> list[Any] | None:
 
 
 def get_json_object(text: str, path: str) -> str | None:
-    """Return the value at a path in JSON text: a string as it is, other values as JSON; None if nothing matches."""
+    """Return the value at a path such as `$.a[0].b` in JSON text: a string as it is, other values as JSON text.
+
+    None if nothing matches, the value is null, or the text or the path is invalid. Several matches of a wildcard are a
+    JSON array.
+    """
     steps = _steps(path)
     try:
         value = parse_json(text)
@@ -110,7 +118,10 @@ def _as_text(value: Any) -> str:
 
 
 def _follow_path(value: Any, steps: Sequence[Any]) -> tuple[list[Any], bool]:
-    """Return the values at a path, and whether the path has a wildcard."""
+    """Return the values at a path, and whether the path has a wildcard.
+
+    A step is `*`, an index, or a tuple with a member's name.
+    """
     values, many = [value], False
     for step in steps:
         more: list[Any] = []
@@ -133,7 +144,7 @@ def _follow_path(value: Any, steps: Sequence[Any]) -> tuple[list[Any], bool]:
 
 
 def json_array_length(text: str) -> int | None:
-    """Return the number of elements of the outermost array; None if the text is not an array."""
+    """Return the number of elements of a JSON array; None if the text is not an array."""
     try:
         value = parse_json(text)
     except (ValueError, RecursionError):
@@ -142,7 +153,7 @@ def json_array_length(text: str) -> int | None:
 
 
 def json_object_keys(text: str) -> list[str] | None:
-    """Return the keys of the outermost object; None if the text is not an object."""
+    """Return the names of the members of a JSON object; None if the text is not an object."""
     try:
         value = parse_json(text)
     except (ValueError, RecursionError):
@@ -151,7 +162,10 @@ def json_object_keys(text: str) -> list[str] | None:
 
 
 def json_tuple(text: str | None, *names: str | None) -> list[str | None]:
-    """Return members of an object by name, as text."""
+    """Return members of a JSON object by name, as text: strings as they are, other values as JSON.
+
+    Missing members, and all members of other text, are None.
+    """
     try:
         value = parse_json(text) if text is not None else None
     except (ValueError, RecursionError):
@@ -172,7 +186,10 @@ def _options(value: Any) -> dict[str, str]:
 
 @type_factory
 def to_json(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., str | None]:
-    """Return the implementation of `to_json(value, options)`."""
+    """Return the function of values for `to_json(value, options)`; `kinds` are the types of the arguments.
+
+    It supports the options ignoreNullFields, timestampFormat and dateFormat, and raises `FailedValue` for others.
+    """
     write = {False: _json_writer(kinds[0], False), True: _json_writer(kinds[0], True)}
 
     def apply(value: Any, options: Any = None) -> str:
@@ -246,7 +263,7 @@ def _json_writer(kind: t.Type, keeps: bool, times: dict[str, str | None] | None 
 
 
 def _timestamp(micros: int) -> str:
-    """Format a timestamp as Spark does in JSON, with milliseconds."""
+    """Format a timestamp, given as microseconds since 1970, as Spark does in JSON: with T and milliseconds."""
     text = casts.timestamp_as_text(micros).replace(" ", "T", 1)
     whole, _, fraction = text.partition(".")
     return f"{whole}.{fraction[:3].ljust(3, '0')}"
@@ -258,9 +275,11 @@ class _Malformed(Exception):
 
 @type_factory
 def from_json(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Any]:
-    """Return the implementation of `from_json(text, schema, options)`.
+    """Return the function of values for `from_json(text, schema, options)`; `result` is the type of the schema.
 
-    Members with another type are null (PERMISSIVE).
+    Members with another type are null. Text that does not fit is null, or a struct of nulls (PERMISSIVE); with the
+    option mode FAILFAST, the function raises `FailedValue`. It also supports timestampFormat and dateFormat, and raises
+    `FailedValue` for other options.
     """
     read = _json_reader(result)
     empty = dict.fromkeys(member_names(result)) if isinstance(result, t.Struct) else None
@@ -385,7 +404,10 @@ def _leaf_reader(kind: t.Type, options: dict[str, str]) -> Callable[[Any], Any]:
 
 
 def schema_of_json(text: str) -> str:
-    """Infer the schema of JSON text, written as an SQL type; raises `FailedValue`."""
+    """Infer the schema of JSON text, written as an SQL type such as `STRUCT<a: BIGINT>`.
+
+    Raises `FailedValue` for text that is not JSON.
+    """
     try:
         return _type_of(parse_json(text))
     except (ValueError, RecursionError) as error:

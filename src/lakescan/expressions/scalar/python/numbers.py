@@ -1,4 +1,4 @@
-"""Numeric functions."""
+"""Spark's numeric functions in Python, where DuckDB lacks the function or rounds differently."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ def _quantize(value: Any, places: int, rounding: str) -> Decimal:
 
 
 def round_double(value: float, places: int) -> float:
-    """Round a double half up, by its decimal text."""
+    """Round a double half up (away from zero) to `places` decimal places, by its shortest decimal text."""
     return value if math.isnan(value) or math.isinf(value) else float(_quantize(value, places, ROUND_HALF_UP))
 
 
 def bround_double(value: float, places: int) -> float:
-    """Round a double half even, by its decimal text."""
+    """Round a double half even to `places` decimal places, by its shortest decimal text."""
     return value if math.isnan(value) or math.isinf(value) else float(_quantize(value, places, ROUND_HALF_EVEN))
 
 
 def bround(value: Any, places: int) -> Decimal:
-    """Round a decimal or integer half even."""
+    """Round a decimal half even to `places` decimal places."""
     return _quantize(value, places, ROUND_HALF_EVEN)
 
 
 def ceil_to(value: Any, places: int) -> Decimal:
-    """Round a number up to `places` decimal places."""
+    """Round a number up, towards infinity, to `places` decimal places."""
     return _quantize(value, places, "ROUND_CEILING")
 
 
 def floor_to(value: Any, places: int) -> Decimal:
-    """Round a number down to `places` decimal places."""
+    """Round a number down, towards negative infinity, to `places` decimal places."""
     return _quantize(value, places, "ROUND_FLOOR")
 
 
 def bround_whole(value: int, places: int) -> int:
-    """Round an integer half even."""
+    """Round an integer half even to `places` decimal places; a negative number rounds to tens, hundreds, ..."""
     return int(_quantize(value, places, ROUND_HALF_EVEN))
 
 
@@ -58,7 +58,7 @@ def factorial(value: int) -> int | None:
 
 
 def hypot(left: float, right: float) -> float:
-    """Return the length of the hypotenuse."""
+    """Return the length of the hypotenuse of a right triangle with these legs."""
     return math.hypot(left, right)
 
 
@@ -75,7 +75,7 @@ def rint(value: float) -> float:
 
 
 def expm1(value: float) -> float:
-    """Return `e^value - 1`."""
+    """Return `e^value - 1`; infinity on overflow."""
     return _call_math(math.expm1, value)
 
 
@@ -94,12 +94,12 @@ def _call_math(function: Any, *values: float) -> float:
 
 
 def sinh(value: float) -> float:
-    """Return the hyperbolic sine."""
+    """Return the hyperbolic sine; infinity, with the sign of the value, on overflow."""
     return math.copysign(_call_math(math.sinh, abs(value)), value)
 
 
 def cosh(value: float) -> float:
-    """Return the hyperbolic cosine."""
+    """Return the hyperbolic cosine; infinity on overflow."""
     return _call_math(math.cosh, value)
 
 
@@ -109,14 +109,15 @@ def bit_count(value: int) -> int:
 
 
 def bit_get(value: int, place: int) -> int:
-    """Return the bit of a 64-bit integer at a position."""
+    """Return the bit, 0 or 1, of a 64-bit integer at the position `place`, counted from 0 for the lowest bit."""
     return (value >> place) & 1
 
 
 def width_bucket(value: float, least: float, most: float, count: int) -> int | None:
-    """Return the number of the bucket of a value, if `count` equal buckets divide the range between two ends.
+    """Return the number of the bucket that contains a value, if `count` equal buckets divide a range.
 
-    0 and `count + 1` are the buckets outside of the range. Returns None for an invalid range.
+    The range is from `least` to `most`, which may be in either order. 0 and `count + 1` are the buckets before and
+    after it. Returns None for an invalid range or count, and for NaN.
     """
     if count <= 0 or count == 2**63 - 1 or math.isnan(value) or least == most:
         return None
@@ -133,7 +134,10 @@ def width_bucket(value: float, least: float, most: float, count: int) -> int | N
 
 
 def shift(value: int, count: int, bits: int, kind: str) -> int:
-    """Shift an integer of `bits` bits; `kind` is `l` (left), `r` (right) or `u` (unsigned right)."""
+    """Shift a signed integer of `bits` bits, as Java does; `kind` is `l` (left), `r` (right) or `u` (unsigned right).
+
+    Only the lowest bits of `count` are used: 33 shifts a 32-bit integer by 1.
+    """
     count &= bits - 1
     full = (1 << bits) - 1
     moved = (value << count if kind == "l" else value >> count if kind == "r" else (value & full) >> count) & full
@@ -141,7 +145,7 @@ def shift(value: int, count: int, bits: int, kind: str) -> int:
 
 
 class _Form:
-    """A parsed number format, such as `S999,099.99`."""
+    """A parsed number format, such as `S999,099.99`; raises `FailedValue` for text that is not a format."""
 
     def __init__(self, text: str) -> None:
         form = text.upper()
@@ -157,7 +161,10 @@ class _Form:
 
 
 def to_number(text: str, form: str) -> Decimal:
-    """Parse a number in a format; raises `FailedValue` for text in another format."""
+    """Parse a number in Spark's number format `form`.
+
+    Raises `FailedValue` for text that does not match the format, and for an invalid format.
+    """
     value = try_to_number(text, form)
     if value is None:
         raise FailedValue(f"INVALID_FORMAT.MISMATCH_INPUT: the text {text!r} does not match the format {form!r}")
@@ -165,7 +172,10 @@ def to_number(text: str, form: str) -> Decimal:
 
 
 def try_to_number(text: str, form: str) -> Decimal | None:
-    """Parse a number in a format; None for text in another format."""
+    """Parse a number in Spark's number format `form`; None for text that does not match the format.
+
+    Raises `FailedValue` for an invalid format.
+    """
     import re
 
     wanted = _Form(form)
@@ -219,12 +229,18 @@ def _exact(number: Any) -> Decimal:
 
 
 def interval_times(interval: int, number: Any) -> int:
-    """Multiply an interval by a number, rounding half up; raises `FailedValue` if the result is too long."""
+    """Multiply an interval (months or microseconds) by a number, rounding half up.
+
+    Raises `FailedValue` if the result exceeds 64 bits, or for a number that is not finite.
+    """
     return _interval(_WIDE.multiply(Decimal(interval), _exact(number)))
 
 
 def interval_divided(interval: int, number: Any) -> int:
-    """Divide an interval by a number, rounding half up; raises `FailedValue` for zero."""
+    """Divide an interval (months or microseconds) by a number, rounding half up.
+
+    Raises `FailedValue` for zero, for a result that exceeds 64 bits, and for a number that is not finite.
+    """
     if number == 0:
         raise FailedValue("INTERVAL_DIVIDED_BY_ZERO: an interval divided by zero. try_divide returns null for it")
     return _interval(_WIDE.divide(Decimal(interval), _exact(number)))
@@ -234,7 +250,7 @@ _OF_39_DIGITS = Context(prec=39, rounding=ROUND_HALF_UP)
 
 
 def _fit_decimal(value: Decimal, kind: t.Type) -> Decimal | None:
-    """Round a number to a decimal type; None if the type cannot hold it."""
+    """Round a number half up to the scale of a decimal type; None if it then has too many digits."""
     if not isinstance(kind, t.Decimal):
         raise TypeError(kind)
     rounded = value.quantize(Decimal(1).scaleb(-kind.scale), rounding=ROUND_HALF_UP, context=_WIDE)
@@ -243,27 +259,38 @@ def _fit_decimal(value: Decimal, kind: t.Type) -> Decimal | None:
 
 @type_factory
 def decimal_sum(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
-    """Return a function that adds two decimals or integers; its result is None if it exceeds the result type."""
+    """Return the function of values for `try_add` of two decimals or integers.
+
+    Its sum is rounded to the decimal type `result`; None if it does not fit.
+    """
     return lambda left, right: _fit_decimal(_WIDE.add(Decimal(left), Decimal(right)), result)
 
 
 @type_factory
 def decimal_difference(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
-    """Return a function that subtracts two decimals or integers; its result is None if it exceeds the result type."""
+    """Return the function of values for `try_subtract` of two decimals or integers.
+
+    Its difference is rounded to the decimal type `result`; None if it does not fit.
+    """
     return lambda left, right: _fit_decimal(_WIDE.subtract(Decimal(left), Decimal(right)), result)
 
 
 @type_factory
 def decimal_product(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
-    """Return a function that multiplies two decimals or integers, rounding to 39 digits first, as Spark does."""
+    """Return the function of values for `try_multiply` of two decimals or integers.
+
+    Its product is rounded to 39 digits first, as in Spark, and then to the decimal type `result`; None if it does not
+    fit.
+    """
     return lambda left, right: _fit_decimal(_OF_39_DIGITS.multiply(Decimal(left), Decimal(right)), result)
 
 
 @type_factory
 def decimal_quotient(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., Decimal | None]:
-    """Return a function that divides two decimals or integers, rounding to 39 places first, as Spark does.
+    """Return the function of values for `try_divide` of two decimals or integers.
 
-    The result is None for a division by zero.
+    Its quotient is rounded to 39 places first, as in Spark, and then to the decimal type `result`. None for a division
+    by zero, or if it does not fit.
     """
 
     def apply(left: Any, right: Any) -> Decimal | None:

@@ -1,4 +1,8 @@
-"""Java regular expressions, translated to Python's: both engines backtrack, and most of the syntax is the same."""
+"""Spark's functions of regular expressions and LIKE patterns in Python.
+
+Java's regular expressions are translated to Python's: both engines backtrack, and most of the syntax is the same.
+Functions raise `FailedValue` for an expression that Python cannot evaluate with the same meaning.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,10 @@ class UnknownPattern(Exception):
 
 @lru_cache(500)
 def translate_pattern(pattern: str) -> re.Pattern[str]:
-    """Translate a Java regular expression to a Python pattern; raises `UnknownPattern`."""
+    """Translate a Java regular expression to a compiled Python pattern.
+
+    Raises `UnknownPattern` for syntax that Python lacks or interprets differently.
+    """
     flags = 0
     at, parts = 0, []
     opening = re.match(r"\(\?([imsxu]+)\)", pattern)
@@ -123,7 +130,7 @@ def _parse_escape(pattern: str, at: int, in_class: bool) -> tuple[str, int]:
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Translate a Java regular expression to a Python pattern; raises `FailedValue`."""
+    """Translate a Java regular expression to a compiled Python pattern; raises `FailedValue` for unsupported syntax."""
     try:
         return translate_pattern(pattern)
     except UnknownPattern:
@@ -143,7 +150,10 @@ def _group(found: re.Pattern[str], group: int, name: str) -> None:
 
 
 def extract(text: str, pattern: str, group: int) -> str:
-    """Return a group of the first match; an empty string if nothing matches."""
+    """Return a group, by number, of the first match; an empty string if nothing matches.
+
+    Raises `FailedValue` for a group that the pattern lacks.
+    """
     found = compile_pattern(pattern)
     match = found.search(text)
     if match is None:
@@ -153,14 +163,14 @@ def extract(text: str, pattern: str, group: int) -> str:
 
 
 def extract_all(text: str, pattern: str, group: int) -> list[str]:
-    """Return a group of each match."""
+    """Return a group, by number, of each match; raises `FailedValue` for a group that the pattern lacks."""
     found = compile_pattern(pattern)
     _group(found, group, "regexp_extract_all")
     return [match[group] or "" for match in found.finditer(text)]
 
 
 def count(text: str, pattern: str) -> int:
-    """Return the number of matches."""
+    """Return the number of matches of a regular expression in a text."""
     return sum(1 for _ in compile_pattern(pattern).finditer(text))
 
 
@@ -180,7 +190,10 @@ _REFERENCE = re.compile(r"\\(.)|\$(\d)|\$\{(\w+)\}|([\\$])", re.DOTALL)
 
 
 def replace(text: str, pattern: str, new: str, start: int = 1) -> str:
-    """Replace all matches from position `start` on; `$1` in `new` refers to a group."""
+    """Replace all matches from position `start` (counted from 1) on; `$1` and `${name}` in `new` refer to groups.
+
+    Raises `FailedValue` for a position below 1, and for a group that the pattern lacks.
+    """
     found = compile_pattern(pattern)
     if start < 1:
         raise FailedValue("the position of regexp_replace() must be 1 or more")
@@ -206,7 +219,7 @@ def replace(text: str, pattern: str, new: str, start: int = 1) -> str:
 
 
 def split(text: str, pattern: str, limit: int) -> list[str]:
-    """Split a text at matches, into at most `limit` parts if `limit` is positive."""
+    """Split a text at matches, into at most `limit` parts if `limit` is positive; an empty pattern splits letters."""
     if not pattern:
         letters = [*text] or [""]
         return letters if limit <= 0 or len(letters) <= limit else [*letters[: limit - 1], text[limit - 1 :]]
@@ -241,10 +254,10 @@ def _like(pattern: str, escape: str, ignores_case: bool) -> re.Pattern[str]:
 
 
 def like(text: str, pattern: str, escape: str) -> bool:
-    """Return `text LIKE pattern`."""
+    """Return whether `text LIKE pattern` is true; raises `FailedValue` for an escape before an ordinary character."""
     return _like(pattern, escape, False).fullmatch(text) is not None
 
 
 def ilike(text: str, pattern: str, escape: str) -> bool:
-    """Return `text ILIKE pattern`, comparing both in lower case."""
+    """Return whether `text ILIKE pattern` is true, comparing both in lower case; raises the errors of `like`."""
     return _like(pattern.lower(), escape.lower(), False).fullmatch(text.lower()) is not None

@@ -1,4 +1,4 @@
-"""String and binary functions."""
+"""Spark's functions of strings and binaries in Python. Positions in strings count characters from 1."""
 
 from __future__ import annotations
 
@@ -70,7 +70,11 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def conv(text: str, source: int, target: int) -> str | None:
-    """Convert a number from one base to another; the result is an unsigned 64-bit number if `target` is positive."""
+    """Convert a number from the base `source` to the base `target`; text after the digits is ignored.
+
+    If `target` is positive, the result is an unsigned 64-bit number, else a signed one. None for a base outside 2 to 36
+    or empty text. Raises `FailedValue` for more than 64 bits.
+    """
     if not (2 <= source <= 36 and 2 <= abs(target) <= 36):
         return None
     text = text.strip(" ")
@@ -100,7 +104,10 @@ def conv(text: str, source: int, target: int) -> str | None:
 
 
 def find_in_set(text: str, listed: str) -> int:
-    """Return the position of a text in a comma-separated list, from 1; 0 if it is not in the list."""
+    """Return the position of a text in the comma-separated list `listed`, from 1.
+
+    Returns 0 if the text is not in the list or has a comma.
+    """
     if "," in text:
         return 0
     parts = listed.split(",")
@@ -157,13 +164,16 @@ def _part(text: str, start: int, size: int) -> str:
 
 
 def substring_bytes(value: bytes, start: int, size: int) -> bytes:
-    """Return `size` bytes from `start`, which counts from 1, or from the end if negative."""
+    """Return `size` bytes from `start`, which counts from 1, or from the end if negative; 0 is the first byte."""
     begin = start - 1 if start > 0 else len(value) + start if start < 0 else 0
     return value[max(begin, 0) : max(begin + size, 0)]
 
 
 def substring_index(text: str, separator: str, count: int) -> str:
-    """Return the text before the `count`th separator, or after it if `count` is negative and counts from the end."""
+    """Return the text before the `count`th separator, or after it if `count` is negative and counts from the end.
+
+    Returns the whole text with fewer separators, and empty text for a count of 0 or an empty separator.
+    """
     if not count or not separator:
         return ""
     at = -1
@@ -182,7 +192,10 @@ def substring_index(text: str, separator: str, count: int) -> str:
 
 
 def split_part(text: str, separator: str, number: int) -> str:
-    """Return a part between separators, counted from 1, or from the end if negative; empty if it does not exist."""
+    """Return a part between separators, counted from 1, or from the end if negative; empty if it does not exist.
+
+    Raises `FailedValue` for the number 0.
+    """
     if not number:
         raise FailedValue("INVALID_INDEX_OF_ZERO: the number of split_part() must not be 0")
     parts = text.split(separator) if separator else [text]
@@ -199,19 +212,19 @@ def translate(text: str, letters: str, others: str) -> str:
 
 
 def trim(text: str, letters: str, side: str) -> str:
-    """Remove the given letters from the left (`side` is `l`), right (`r`) or both ends."""
+    """Remove the characters of `letters` from the left end (`side` is `l`), the right end (`r`) or both ends."""
     if not letters:
         return text
     return text.lstrip(letters) if side == "l" else text.rstrip(letters) if side == "r" else text.strip(letters)
 
 
 def locate(part: str, text: str, start: int) -> int:
-    """Return the position of `part` from position `start` on, counted from 1; 0 if it is not found."""
+    """Return the position of the first `part` in `text` from the position `start` on, from 1; 0 if it is not found."""
     return 0 if start < 1 or start - 1 > len(text) else text.find(part, start - 1) + 1
 
 
 def pad(value: bytes, size: int, pad: bytes, left: bool) -> bytes:
-    """Truncate bytes to a length, or pad them to it, on the left or right."""
+    """Truncate bytes to the length `size`, or pad them to it with repeated `pad`, on the left or (not `left`) right."""
     size = max(size, 0)
     if len(value) >= size or not pad:
         return value[:size]
@@ -231,7 +244,10 @@ def luhn_check(text: str) -> bool:
 
 
 def mask(text: str | None, upper: str | None, lower: str | None, digit: str | None, other: str | None) -> str | None:
-    """Replace upper-case letters, lower-case letters, digits and other characters; None keeps a kind of characters."""
+    """Replace each upper-case letter, lower-case letter, digit and other character by the given one.
+
+    A kind of characters whose replacement is None stays. None for a null text.
+    """
     if text is None:
         return None
     found = []
@@ -248,7 +264,11 @@ def quote(text: str) -> str:
 
 
 def str_to_map(text: str, pairs: str, key: str) -> list[tuple[str, str | None]]:
-    """Split a text into the entries of a map; both separators are regular expressions."""
+    """Split a text at `pairs` into the entries of a map, and each entry at `key` into a key and a value.
+
+    Both separators are regular expressions. An entry without `key` has the value None. Raises `FailedValue` for
+    duplicate keys.
+    """
     from lakescan.expressions.scalar.python.patterns import split
 
     found: dict[str, str | None] = {}
@@ -266,14 +286,14 @@ def url_encode(text: str) -> str:
 
 
 def url_decode(text: str) -> str:
-    """Decode a text in `application/x-www-form-urlencoded`; raises `FailedValue`."""
+    """Decode a text in `application/x-www-form-urlencoded`; raises `FailedValue` for an invalid % escape."""
     if re.search("%(?![0-9a-fA-F]{2})", text):
         raise FailedValue(f"CANNOT_DECODE_URL: {text!r} is not encoded as a URL")
     return urllib.parse.unquote_plus(text)
 
 
 def try_url_decode(text: str) -> str | None:
-    """Decode a text in `application/x-www-form-urlencoded`; None if it is invalid."""
+    """Decode a text in `application/x-www-form-urlencoded`; None for an invalid % escape."""
     return None if re.search("%(?![0-9a-fA-F]{2})", text) else urllib.parse.unquote_plus(text)
 
 
@@ -282,14 +302,20 @@ _NO_URL = re.compile(r"[\s<>\"{}|\\^`]|%(?![0-9a-fA-F]{2})")
 
 
 def parse_url(url: str, part: str, key: str | None = None) -> str | None:
-    """Return a part of a URL, or the value of a query key; raises `FailedValue` for an invalid URL."""
+    """Return a part of a URL, such as `HOST`, or with `key` the value of this key in its query.
+
+    None if the URL lacks it, or for an unknown part. Raises `FailedValue` for an invalid URL.
+    """
     if _NO_URL.search(url):
         raise FailedValue(f"INVALID_URL: {url!r} is not a URL. try_parse_url returns null for it")
     return try_parse_url(url, part, key)
 
 
 def try_parse_url(url: str, part: str, key: str | None = None) -> str | None:
-    """Return a part of a URL, or the value of a query key; None for an invalid URL."""
+    """Return a part of a URL, such as `HOST`, or with `key` the value of this key in its query.
+
+    None if the URL lacks it, for an unknown part, and for an invalid URL.
+    """
     found = _URL.fullmatch(url)
     if found is None or _NO_URL.search(url):
         return None
@@ -328,7 +354,10 @@ def _charset(name: str) -> str:
 
 
 def encode(text: str, charset: str) -> bytes:
-    """Encode a text in a charset; raises `FailedValue` for characters that the charset lacks."""
+    """Encode a text in a charset that Spark supports.
+
+    Raises `FailedValue` for another charset, and for characters that the charset lacks.
+    """
     name = _charset(charset)
     try:
         if name == "utf-16":
@@ -339,7 +368,10 @@ def encode(text: str, charset: str) -> bytes:
 
 
 def decode(value: bytes, charset: str) -> str:
-    """Decode bytes in a charset; raises `FailedValue` for invalid bytes."""
+    """Decode bytes in a charset that Spark supports.
+
+    Raises `FailedValue` for another charset, and for invalid bytes.
+    """
     name = _charset(charset)
     try:
         if name == "utf-16" and value[:2] not in (b"\xff\xfe", b"\xfe\xff"):
@@ -350,7 +382,10 @@ def decode(value: bytes, charset: str) -> str:
 
 
 def format_number(value: Any, places: int) -> str | None:
-    """Format a number with thousands separators and `places` decimal places, rounded half even."""
+    """Format a number with thousands separators and `places` decimal places, rounded half even.
+
+    None for negative `places`.
+    """
     if places < 0:
         return None
     is_double = isinstance(value, float)
@@ -379,7 +414,11 @@ _CONVERSION = re.compile(r"%(?:(\d+)\$)?([-#+ 0,(]*)(\d+)?(?:\.(\d+))?([a-zA-Z%]
 
 @type_factory
 def format_string(kinds: Sequence[t.Type], result: t.Type) -> Callable[..., str | None]:
-    """Return the implementation of `format_string(form, ...)`, which formats values as Java's `String.format` does."""
+    """Return the function of values for `format_string(form, ...)`, which formats as Java's `String.format` does.
+
+    `kinds` are the types of the arguments. The function raises `FailedValue` for a conversion that does not fit its
+    value or is not supported.
+    """
     bits = [8 << t.INTEGRAL.index(kind) if kind in t.INTEGRAL else 64 for kind in kinds[1:]]
     return lambda form, *args: None if form is None else _format_values(form, args, bits)
 
@@ -457,12 +496,15 @@ def _add_sign(digits: str, negative: bool, flags: str, width: str | None) -> str
 
 @type_factory
 def nested_as_text(kinds: Sequence[t.Type], result: t.Type) -> Callable[[Any], str]:
-    """Return a function that casts a list, map or struct to a string: `[1, 2]`, `{a -> 1}`, `{1, a}`."""
+    """Return the function of values for the cast of a list, map or struct to a string: `[1, 2]`, `{a -> 1}`, `{1, a}`.
+
+    `kinds` has the type of the value.
+    """
     return writer_of(kinds[0])
 
 
 def writer_of(kind: t.Type) -> Callable[[Any], str]:
-    """Return a function that formats values of a type as Spark's cast to string does."""
+    """Return a function that formats non-null values of a type as Spark's cast to string does."""
     match kind:
         case t.ListOf():
             element = writer_of(kind.element.type)
@@ -505,7 +547,10 @@ def writer_of(kind: t.Type) -> Callable[[Any], str]:
 
 @type_factory
 def interval_as_text(kinds: Sequence[t.Type], result: t.Type) -> Callable[[int], str]:
-    """Return a function that casts an interval to a string."""
+    """Return the function of values for the cast of an interval to a string: `INTERVAL '1-2' YEAR TO MONTH`.
+
+    `kinds` has the interval type.
+    """
     return writer_of(kinds[0])
 
 

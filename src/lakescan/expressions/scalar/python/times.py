@@ -1,4 +1,7 @@
-"""Date and timestamp functions: patterns, time zones, and calendar arithmetic for any year. The session zone is UTC."""
+"""Spark's date and timestamp functions in Python: patterns, time zones, and calendar arithmetic for any year.
+
+Dates are days and timestamps are microseconds since 1970. The session time zone is UTC.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,11 @@ _PIECE = re.compile(r"([A-Za-z])\1*|'((?:[^']|'')*)'|([^A-Za-z'\[\]]+|[\[\]])", 
 
 @lru_cache(200)
 def _pieces(pattern: str) -> tuple[tuple[str, str], ...]:
-    """Split a pattern into (letter, repeated letters) pairs, and literal text with an empty letter."""
+    """Split a datetime pattern into pairs of a letter and its repetitions (`y`, `yyyy`).
+
+    Literal text has an empty letter, and brackets of optional parts have themselves. Raises `FailedValue` for another
+    pattern.
+    """
     found, at = [], 0
     while at < len(pattern):
         piece = _PIECE.match(pattern, at)
@@ -52,7 +59,7 @@ def _pieces(pattern: str) -> tuple[tuple[str, str], ...]:
 
 
 def date_format(micros: int, pattern: str) -> str:
-    """Format a timestamp by a Spark pattern; raises `FailedValue`."""
+    """Format a timestamp by a Spark datetime pattern; raises `FailedValue` for a letter that Spark rejects."""
     days, rest = divmod(micros, _DAY)
     year, month, day = civil(days)
     seconds, fraction = divmod(rest, _SECOND)
@@ -134,7 +141,10 @@ def _first_day(year: int) -> int:
 
 
 def to_timestamp(text: str, pattern: str) -> int:
-    """Parse a timestamp by a pattern; raises `FailedValue` for text that does not match."""
+    """Parse a timestamp by a Spark datetime pattern; without a zone in the text, it is in UTC.
+
+    Raises `FailedValue` for text that does not match, and for an unsupported pattern.
+    """
     found = try_to_timestamp(text, pattern)
     if found is None:
         raise FailedValue(
@@ -185,7 +195,10 @@ def _pattern_reader(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
 
 
 def try_to_timestamp(text: str, pattern: str) -> int | None:
-    """Parse a timestamp by a pattern; None for text that does not match."""
+    """Parse a timestamp by a Spark datetime pattern; None for text that does not match.
+
+    Without a zone in the text, it is in UTC. Raises `FailedValue` for an unsupported pattern.
+    """
     form, fields = _pattern_reader(pattern)
     found = form.fullmatch(text)
     if found is None:
@@ -224,7 +237,7 @@ def try_to_timestamp(text: str, pattern: str) -> int | None:
 
 
 def to_seconds(text: str, pattern: str) -> int:
-    """Parse a timestamp by a pattern, and return the seconds since 1970."""
+    """Parse a timestamp by a pattern, and return the seconds since 1970; raises the errors of `to_timestamp`."""
     return to_timestamp(text, pattern) // _SECOND
 
 
@@ -236,22 +249,29 @@ def _zone(name: str) -> tzinfo:
 
 
 def from_utc(micros: int, zone: str) -> int:
-    """Convert a time in UTC to wall-clock time in a zone."""
+    """Convert a time in UTC to wall-clock time in a zone; raises `FailedValue` for an unknown zone."""
     return wall_clock(micros, _zone(zone))
 
 
 def to_utc(micros: int, zone: str) -> int:
-    """Convert wall-clock time in a zone to UTC."""
+    """Convert wall-clock time in a zone to UTC; raises `FailedValue` for an unknown zone."""
     return micros - offset_of_wall(micros, _zone(zone))
 
 
 def convert_timezone(source: str, target: str, micros: int) -> int:
-    """Convert wall-clock time in the zone `source` to wall-clock time in the zone `target`."""
+    """Convert wall-clock time in the zone `source` to wall-clock time in the zone `target`.
+
+    Raises `FailedValue` for an unknown zone.
+    """
     return from_utc(to_utc(micros, source), target)
 
 
 def months_between(end: int, start: int, rounds: bool) -> float:
-    """Return the months between two times; a whole number for the same day of month, or if both are the last day."""
+    """Return the months from `start` to `end`; a fraction of a month counts 31 days.
+
+    It is a whole number for the same day of the month, or if both are the last day of their month. With `rounds`, it is
+    rounded to 8 places.
+    """
     (days1, rest1), (days2, rest2) = divmod(end, _DAY), divmod(start, _DAY)
     (year1, month1, day1), (year2, month2, day2) = civil(days1), civil(days2)
     months = (year1 - year2) * 12 + month1 - month2
@@ -272,7 +292,10 @@ def _half_up(value: float, places: int) -> float:
 
 
 def make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: Decimal, zone: str) -> int:
-    """Return the instant of a wall-clock time in a zone; raises `FailedValue` for a time that does not exist."""
+    """Return the instant of a wall-clock time in a zone.
+
+    Raises `FailedValue` for a time that does not exist, and for an unknown zone.
+    """
     found = try_make_timestamp(year, month, day, hour, minute, second, zone)
     if found is None:
         raise FailedValue(
@@ -287,7 +310,7 @@ def try_make_timestamp(
 ) -> int | None:
     """Return the instant of a wall-clock time in a zone; None for a time that does not exist.
 
-    The second 60 is the first second of the next minute.
+    The second 60 is the first second of the next minute. Raises `FailedValue` for an unknown zone.
     """
     days: int | None = or_none(days_of_date, year, month, day)
     micros = int(second * _SECOND)
@@ -322,7 +345,7 @@ def timestamp_of_double(seconds: float) -> int | None:
 
 
 def timestamp_of_decimal(seconds: Decimal) -> int:
-    """Convert seconds since 1970 to microseconds, truncating further digits."""
+    """Convert seconds since 1970 to microseconds, truncating digits after the sixth decimal place."""
     return int(seconds.scaleb(6, _WIDE))
 
 
@@ -350,7 +373,7 @@ _SIZES |= {"day": _DAY, "dd": _DAY}
 
 
 def date_trunc(unit: str, micros: int) -> int | None:
-    """Return the start of the unit that contains a timestamp; None for an unknown unit."""
+    """Return the start of the unit (`year` to `microsecond`) that contains a timestamp; None for an unknown unit."""
     name = unit.lower()
     if name in _SIZES:
         return micros - micros % _SIZES[name]
@@ -359,7 +382,7 @@ def date_trunc(unit: str, micros: int) -> int | None:
 
 
 def trunc(days: int, unit: str) -> int | None:
-    """Return the first day of the unit that contains a date; None for an unknown unit."""
+    """Return the first day of the unit (year, quarter, month, week) that contains a date; None for other units."""
     name = unit.lower()
     if name == "week":
         return days - (days + 3) % 7
@@ -384,7 +407,7 @@ def add_months(days: int, months: int) -> int:
 
 
 def whole_months(start: int, end: int) -> int:
-    """Return the number of whole months from one time to another."""
+    """Return the number of whole months from `start` to `end`, negative if `end` is earlier."""
     sign = 1
     if end < start:
         start, end, sign = end, start, -1

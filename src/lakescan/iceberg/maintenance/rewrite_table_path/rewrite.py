@@ -119,7 +119,10 @@ def _find_version(name: str, known: Mapping[str, str]) -> str:
 
 
 def _earlier_versions(end: _Version, first: str | None, storage: Storage) -> list[_Version]:
-    """Return the versions before the last one that are not copied yet, newest first."""
+    """Return the versions before `end`, newest first, which come after the metadata file `first` (None: all).
+
+    Raises `InvalidOption` if the metadata log lacks `first`, `MissingFile` for a file that no longer exists.
+    """
     earlier = [file for _, file in reversed(end.metadata.metadata_log)]
     if first is not None:
         if first not in earlier:
@@ -144,7 +147,11 @@ class _Rewrite:
     def files(
         self, end: TableMetadata, start: TableMetadata | None, between: Sequence[TableMetadata]
     ) -> list[pa.Table]:
-        """Rewrite delete files, manifests and manifest lists since `start`; return the files to copy (`COPIES`)."""
+        """Rewrite delete files, manifests and manifest lists that `start` lacks; return the files to copy (`COPIES`).
+
+        If `start` is None, all are rewritten. `end` is the last version. `between` are those before it that are copied
+        too, whose snapshots may have expired.
+        """
         before = {} if start is None else start.snapshots
         snapshots = [each for each in end.snapshots.values() if each.id not in before]
         new = {each for one in (end, *between) for each in one.snapshots if each not in before}
@@ -170,7 +177,7 @@ class _Rewrite:
         return copies
 
     def _deletes(self, end: TableMetadata, manifests: Sequence[ManifestFile]) -> tuple[pa.Array, pa.Array]:
-        """Rewrite the position deletes of manifests, and return their paths and new sizes."""
+        """Rewrite the position delete files of manifests; return their paths and their new sizes in bytes."""
         finding = PositionDeletes(end.specs, self._storage)
         found = [each for each in self._executor.map(finding, manifests) if each.num_rows]
         if not found:
@@ -195,7 +202,10 @@ class _Rewrite:
         return self._staging_copies([str(each.manifest_list) for each in snapshots])
 
     def versions(self, documents: Mapping[str, Mapping[str, Any]], statistics: Sequence[str]) -> pa.Table:
-        """Write metadata files; return these and the statistics files, which contain no paths, as files to copy."""
+        """Write metadata files (JSON objects by location); return the files to copy (`COPIES`).
+
+        These are the metadata files and the statistics files, which contain no paths and are copied as they are.
+        """
         for location, document in documents.items():
             self._write(location, encode_document(document, location))
         paths = pa.array(dict.fromkeys(statistics), pa.string())
@@ -203,7 +213,10 @@ class _Rewrite:
         return pa.concat_tables([as_they_are, self._staging_copies(list(documents))])
 
     def write_file_list(self, copies: Sequence[pa.Table]) -> str:
-        """Write the list of files to copy, each once, with data first and the last metadata file at the end."""
+        """Write the list of files to copy as CSV, and return its location.
+
+        Each file is in it once, with data first and the last metadata file at the end.
+        """
         whole = pa.concat_tables(copies)
         first = whole.append_column("place", pa.array(range(len(whole)))).group_by(COPIES.names)
         ordered = first.aggregate([("place", "min")]).sort_by("place_min")
@@ -241,7 +254,7 @@ _STATISTICS = ("statistics", "partition-statistics")
 
 
 def check_document(document: Mapping[str, Any], source: str) -> None:
-    """Raise `UnsupportedFeature` for metadata whose files cannot be rewritten."""
+    """Raise `UnsupportedFeature` for encrypted metadata, and for version 1 snapshots without a manifest list."""
     if document.get("encryption-keys"):
         raise UnsupportedFeature("rewriting the paths of encrypted metadata", f"{source} has encryption keys.")
     if any("manifest-list" not in each for each in document.get("snapshots") or ()):
@@ -252,7 +265,10 @@ def check_document(document: Mapping[str, Any], source: str) -> None:
 
 
 def move_document(document: Mapping[str, Any], prefixes: Prefixes) -> dict[str, Any]:
-    """Return a metadata file's JSON object with other paths."""
+    """Return a metadata file's JSON object with other paths.
+
+    Raises `InvalidOption` for a path without the source prefix.
+    """
     found = {**document, "location": prefixes.move(document["location"], "the table's location")}
     properties = document.get("properties") or {}
     moved = {

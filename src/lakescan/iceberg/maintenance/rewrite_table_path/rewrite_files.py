@@ -87,7 +87,10 @@ class ManifestMove:
         return pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
 
     def _path_bounds(self, files: pa.StructArray) -> pa.Array:
-        """Return the path bound of deletes of a single data file; null for others, whose bounds are not rewritten."""
+        """Return the bound of the paths in each delete file, with the target prefix, as binary.
+
+        It is null unless both bounds are the path of one data file. Other bounds are not rewritten.
+        """
         lower, upper = (value_of_key(files, name, DELETED_PATH.id) for name in ("lower_bounds", "upper_bounds"))
         if lower is None or upper is None:
             return pa.nulls(len(files), pa.binary())
@@ -96,7 +99,10 @@ class ManifestMove:
         return self.prefixes.move_all(paths, "the data file").cast(pa.binary())
 
     def _copies(self, entries: pa.Table, files: pa.StructArray, moved: pa.StructArray) -> pa.Table:
-        """Return the live files that the new snapshots added; rewritten files are copied from the staging folder."""
+        """Return the live files that the snapshots `new` added, as files to copy (`COPIES`).
+
+        Position delete files, which were rewritten, are copied from the staging folder.
+        """
         chosen = pc.not_equal(entries["status"], DELETED)
         if self.new is not None:
             is_new = pc.is_in(entries["snapshot_id"], value_set=pa.array(sorted(self.new), pa.int64()))
@@ -222,7 +228,10 @@ class DeleteFileMove:
     storage: Storage
 
     def __call__(self, file: tuple[str, str]) -> tuple[str, int]:
-        """Rewrite a file, given by its path and format; return its path and new size in bytes."""
+        """Rewrite a file, given by its path and format; return its path and new size in bytes.
+
+        Raises `UnsupportedFeature` for formats other than Puffin and Parquet.
+        """
         path, file_format = file
         location = self.staging.move(path, "the delete file")
         if file_format == "puffin":
@@ -239,7 +248,7 @@ class DeleteFileMove:
         )
 
     def _parquet(self, path: str, location: str) -> int:
-        """Rewrite the paths in a Parquet file, one row group at a time; all other columns stay."""
+        """Rewrite the paths in a Parquet file, one row group at a time, and return its new size; other columns stay."""
         with open_parquet(self.storage, path) as data, decoding(path, "its position deletes"):
             file = data.file
             schema = file.schema_arrow

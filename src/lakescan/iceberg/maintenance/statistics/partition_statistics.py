@@ -56,7 +56,7 @@ _Numbers = npt.NDArray[np.int64]
 
 
 def counts_schema(partition: t.Struct) -> pa.Schema:
-    """Return the columns of counts: partition (in the type of all specs), spec id, counts and last change."""
+    """Return the Arrow columns of counts: partition (in the type of all specs), spec id, counts and last change."""
     numbers = [pa.field(name, pa.int64()) for name in (*COUNTS, *UPDATED)]
     return pa.schema([pa.field("partition", partition.arrow()), pa.field("spec_id", pa.int32()), *numbers])
 
@@ -102,7 +102,10 @@ class PartitionCounts:
         return sum_counts(pa.table(found, schema=counts_schema(self.metadata.partition_type)))
 
     def _last_updates(self, snapshots: pa.Array, status: _Numbers) -> list[pa.Array]:
-        """Return the time and id of each entry's snapshot; null for expired snapshots."""
+        """Return the commit time (in milliseconds since 1970) and the id of each entry's snapshot.
+
+        Both are null for expired snapshots and, with `changes`, for existing files.
+        """
         known = self.metadata.snapshots
         times = pa.array([each.timestamp_ms for each in known.values()], pa.int64())
         place = pc.index_in(snapshots, value_set=pa.array(list(known), pa.int64()))
@@ -156,7 +159,10 @@ _VECTORS = t.Field(13, "dv_count", t.INT, required=True)
 
 
 def file_schema(partition: t.Struct, format_version: int) -> Schema:
-    """Return the columns of a partition statistics file, for the partition type of all specs."""
+    """Return the columns of a partition statistics file in a format version.
+
+    `partition` is the partition type of all specs.
+    """
     first = t.Field(1, "partition", partition, required=True)
     if format_version < _WITH_VECTORS:
         return Schema((first, *_FIELDS))

@@ -103,7 +103,7 @@ _FIRST = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 def hashes(
     data: bytes | memoryview, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], seed: int
 ) -> Numbers:
-    """Return the first 64 bits of the hash of each string: `lengths` bytes of `data` from `starts` on."""
+    """Return the first 64 bits of the MurmurHash3 of each string: `lengths` bytes of `data` from `starts` on."""
     padded = np.frombuffer(bytes(data) + bytes(_BLOCK), np.uint8)
     # The 8-byte word that begins at each byte.
     words: Numbers = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
@@ -138,7 +138,10 @@ def _mix(one: Numbers, two: Numbers, first: Numbers, second: Numbers) -> tuple[N
 
 
 def _finish(one: Numbers, two: Numbers, first: Numbers, second: Numbers, lengths: Numbers) -> Numbers:
-    """Mix in the last bytes, which are zero beyond the string, and its length."""
+    """Return the hashes from the states `one` and `two`, after mixing in each string's last bytes and its length.
+
+    The last bytes are the words `first` and `second`, which are zero beyond the string.
+    """
     one = one ^ _rotate_left(first * _C1, 31) * _C2 ^ lengths
     two = two ^ _rotate_left(second * _C2, 33) * _C1 ^ lengths
     one = one + two
