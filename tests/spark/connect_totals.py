@@ -93,6 +93,7 @@ def main(folder: str) -> None:
         errors(*frames)
         deleted(spark, kind)
         kept(spark, frames[0])
+        limited(spark, kind, table)
     zeros(spark)
     for seed in range(3):
         random_totals(spark, seed)
@@ -192,6 +193,14 @@ def kept(spark: SparkSession, frame: DataFrame) -> None:
     assert total["m"] is not None
     assert total.select(total["m"]).join(frame, F.col("m") == frame["id"]).count() == 1
     assert frame.where(F.col("id") == frame.select(F.max("id")).scalar()).select("id").collect() == [(99,)]
+
+
+def limited(spark: SparkSession, kind: str, table: str) -> None:
+    """Check that totals of a read with the option `limit` are those of its rows."""
+    frame = spark.read.format(kind).option("limit", 3).load(table)
+    assert not is_known(frame.groupBy().count())
+    assert frame.count() == 3
+    assert lakescan.spark.sql(spark, "SELECT count(*) FROM {t}", t=lakescan.table(table, limit=3)).collect() == [(3,)]
 
 
 def zeros(spark: SparkSession) -> None:

@@ -49,6 +49,17 @@ def numbers(request: Any, spark: Any, tmp_path_factory: pytest.TempPathFactory) 
     return kind, f"totals{kind}.n.t"
 
 
+def test_totals_of_a_read_with_a_limit_are_those_of_its_rows(spark: Any, numbers: tuple[str, str]) -> None:
+    kind, name = numbers
+    frame = spark.read.format(kind).option("limit", 3).load(name)
+    assert not _is_known(frame.groupBy().count())
+    assert frame.count() == 3
+    assert lakescan.spark.sql(spark, "SELECT count(*) FROM {t}", t=lakescan.table(name, limit=3)).collect() == [(3,)]
+    assert lakescan.sql("SELECT count(*) FROM t", t=lakescan.table(name).scan().limit(3)).to_arrow()[0].to_pylist() == [
+        3
+    ]
+
+
 @pytest.mark.parametrize(
     "text",
     [

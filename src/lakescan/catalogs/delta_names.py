@@ -96,11 +96,12 @@ class DeltaNames:
     def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None:
         """Rename a registered Delta table, in a catalog that can register them (see `check`).
 
-        Raises `TableExists` and `CommitStateUnknown`. A Hive metastore and Glue also raise `NoSuchTable`.
+        Raises `NoSuchTable`, `TableExists` and `CommitStateUnknown`.
         """
         kept = self._store
         assert kept is not None
-        location = kept.location(name)
+        if (location := kept.location(name)) is None:
+            raise NoSuchTable(f"catalog {self.catalog.name!r} has no Delta table {dotted_name(name)!r}")
 
         def is_made() -> bool | None:
             return True if kept.location(new) == location and kept.location(name) is None else None

@@ -21,12 +21,6 @@ class Column:
 
     Example:
         >>> (lakescan.col("price") > 20) & lakescan.col("country").is_in("FR", "DE")
-
-    Combine predicates with `&`, `|` and `~`; these bind tighter than comparisons, so write parentheses. Methods have
-    the names of PySpark and Polars, too: `isin`, `isNull`, `startswith`, `is_between`, ...
-
-    Example:
-        >>> (lakescan.col("price") > 20) & lakescan.col("country").is_in("FR", "DE")
     """
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # `==` returns a predicate

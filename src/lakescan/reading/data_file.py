@@ -71,7 +71,7 @@ def open_data_file(
         return open_parquet(storage, path, key_metadata, verify=verify)
     if file_format not in _NAMES:
         raise UnsupportedFeature(
-            f"{file_format} data files", f"Supported are parquet, orc and avro. The file is {path}."
+            f"{file_format} data files", f"Supported are parquet, orc and avro. The file is {redact(path)}."
         )
     # ORC's own encryption is not part of Iceberg's specification, and refused by Java.
     key = key_of(storage, path, key_metadata, _NAMES[file_format])

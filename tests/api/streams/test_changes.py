@@ -182,6 +182,9 @@ def test_a_delete_of_rows_and_its_file_in_ranges_of_times_and_tags(tmp_path: Pat
     assert [r["id"] for r in table.changes(times[0], times[1])] == [1]
     assert [r["id"] for r in table.changes(end=first)] == [0]
     assert table.changes("one", "two", where="id > 5") == []
+    for ends in ((None, 999), (999, 999)):
+        with pytest.raises(lakescan.NoSuchSnapshot, match="no snapshot 999"):
+            table.changes(*ends)
 
 
 CHANGES = st.lists(

@@ -94,3 +94,26 @@ def test_lambda_functions_can_use_columns_of_the_row() -> None:
     assert _values("SELECT transform(l, x -> x * id) FROM t ORDER BY id") == [[1, 2], None, []]
     assert _values("SELECT aggregate(l, id, (total, x) -> total + CAST(x AS INT)) FROM t ORDER BY id") == [4, None, 3]
     assert _values("SELECT filter(l, id -> id > 1) FROM t ORDER BY ts") == [[2], None, []]
+
+
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        ("format_number(1e30, 2)", f"1{',000' * 10}.00"),
+        ("format_string('%.1f', CAST('999999999999999999999999999999' AS DECIMAL(38, 0)))", f"{'9' * 30}.0"),
+    ],
+)
+def test_numbers_of_more_than_28_digits_are_formatted(call: str, value: str) -> None:
+    assert lakescan.sql(f"SELECT {call}").to_arrow()[0].to_pylist() == [value]
+
+
+def test_timestamp_seconds_refuses_digits_beyond_the_default_precision_of_decimals() -> None:
+    with pytest.raises(lakescan.QueryFailed, match="ROUNDING_NECESSARY"):
+        lakescan.sql(
+            "SELECT timestamp_seconds(CAST('1.1000000000000000000000000000001' AS DECIMAL(38, 31)))"
+        ).to_arrow()
+
+
+def test_json_that_is_nested_too_deeply_has_no_schema() -> None:
+    with pytest.raises(lakescan.QueryFailed, match="not valid JSON"):
+        lakescan.sql(f"SELECT schema_of_json('{'[' * 50_000}')").to_arrow()

@@ -306,7 +306,9 @@ def open_blocks(file: BinaryIO, path: str, size: int) -> AvroBlocks:
             header[key] = _read_exactly(file, _read_varint(file), size)
     codec = header.get(b"avro.codec", b"null").decode()
     check_codec(codec, path)
-    schema = parse_avro_schema(header[b"avro.schema"], _DEPTH)
+    if (text := header.get(b"avro.schema")) is None:
+        raise ValueError("its header has no schema")
+    schema = parse_avro_schema(text, _DEPTH)
     marker = _read_exactly(file, _MARKER, size)
     return AvroBlocks(file, path, size, schema, codec, marker, file.tell())
 
