@@ -292,7 +292,9 @@ def open_parquet(
 
 def encryption_error(path: str) -> UnsupportedFeature:
     """Return the error for an encrypted file without a key manager."""
-    return UnsupportedFeature("encrypted files without a key manager", f"{redact(path)} is encrypted: pass key_manager=.")
+    return UnsupportedFeature(
+        "encrypted files without a key manager", f"{redact(path)} is encrypted: pass key_manager=."
+    )
 
 
 def _decryption(storage: Storage, path: str, key_metadata: bytes) -> Any:
