@@ -55,9 +55,8 @@ def test_totals_of_a_read_with_a_limit_are_those_of_its_rows(spark: Any, numbers
     assert not _is_known(frame.groupBy().count())
     assert frame.count() == 3
     assert lakescan.spark.sql(spark, "SELECT count(*) FROM {t}", t=lakescan.table(name, limit=3)).collect() == [(3,)]
-    assert lakescan.sql("SELECT count(*) FROM t", t=lakescan.table(name).scan().limit(3)).to_arrow()[0].to_pylist() == [
-        3
-    ]
+    limited = lakescan.table(name).scan().limit(3)
+    assert lakescan.sql("SELECT count(*) FROM t", t=limited).to_arrow()[0].to_pylist() == [3]
 
 
 @pytest.mark.parametrize(

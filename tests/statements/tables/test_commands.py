@@ -167,7 +167,7 @@ def test_a_table_is_cloned_in_an_earlier_version(lake: lakescan.Catalog, events:
     assert (folder.count(), folder.properties["a"]) == (6, "b")
     with pytest.raises(lakescan.TableExists):
         lakescan.sql(f"CREATE TABLE lake.shop.clone SHALLOW CLONE delta.`{events}`")
-    with pytest.raises(lakescan.InvalidStatement, match="'main' is neither. Branches and tags cannot be cloned"):
+    with pytest.raises(lakescan.InvalidStatement, match=r"'main' is neither\. Branches and tags cannot be cloned"):
         lakescan.sql(f"CREATE TABLE lake.shop.named SHALLOW CLONE delta.`{events}` VERSION AS OF 'main'")
     assert lakescan.sql(f"CREATE TABLE IF NOT EXISTS lake.shop.clone SHALLOW CLONE delta.`{events}`").count() == 5
     with pytest.raises(lakescan.UnsupportedFeature, match="which has rows"):
