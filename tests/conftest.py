@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Generator, Iterator
 from contextvars import copy_context
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -35,6 +37,15 @@ def _no_namespace_of_use() -> Iterator[None]:
     for variable in copy_context():
         if variable.name == "lakescan_namespace":
             variable.set(())
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait a tenth as long between attempts: tests of retries would mostly sleep."""
+    from lakescan.common import retries
+
+    hurried = SimpleNamespace(sleep=lambda seconds: time.sleep(seconds / 10), monotonic=time.monotonic)
+    monkeypatch.setattr(retries, "time", hurried)
 
 
 @pytest.fixture(autouse=True)

@@ -137,7 +137,7 @@ def _notebook_html(table: pa.Table) -> str | None:
 
 
 def _cells(table: pa.Table) -> list[list[str]]:
-    """Format the rows of a small table as lists of plain text, at most 100 columns each."""
+    """Format each row of a small table as a list with the texts of its values, only of the first 100 columns."""
     columns = [_texts(column) for column in table.columns[:100]]  # the grid shows fewer
     return [list(row) for row in zip(*columns, strict=True)]
 

@@ -438,7 +438,10 @@ class IcebergTable:
         return Schema(tuple(columns.values()), schema.id)
 
     def _metadata_columns(self, schema: Schema) -> tuple[Field, ...]:
-        """Return the metadata columns (`_file`, `_pos`, ...), including row lineage from format version 3 on."""
+        """Return the metadata columns (`_file`, `_pos`, ...), including row lineage from format version 3 on.
+
+        They are renamed where `schema` has a column of the same name.
+        """
         partition = m.partition_column(self.metadata.partition_type.fields)
         lineage = (m.ROW_ID, m.LAST_UPDATED) if VERSIONS[self.metadata.format_version].row_lineage else ()
         columns = (m.FILE, m.POS, m.SPEC_ID, partition, m.DELETED, *lineage)

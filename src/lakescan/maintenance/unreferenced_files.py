@@ -78,7 +78,7 @@ class FileRowSource(Protocol):
 
 @dataclass(frozen=True)
 class FolderCandidates:
-    """The candidates in some folders; `found` is the first listing of these."""
+    """Candidates for removal in some folders: `search` finds them, given `found`, the folders' first listing."""
 
     search: FolderSearch
     found: FolderContents

@@ -60,7 +60,7 @@ class DeleteReferences:
     def build(
         rows: int, pairs: tuple[np.ndarray, np.ndarray], ranges: tuple[np.ndarray, np.ndarray, np.ndarray]
     ) -> DeleteReferences:
-        """Build references from pairs (file, delete) and ranges (file, first, stop) in any order.
+        """Build the references of `rows` files from pairs (file, delete) and ranges (file, first, stop) in any order.
 
         The deletes of each file are sorted by row number.
         """

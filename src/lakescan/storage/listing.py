@@ -274,9 +274,9 @@ def _common_prefix(one: str, other: str) -> str:
 
 
 def _successor(text: str) -> str:
-    """Return a text that sorts after all keys that start with `text`.
+    """Return a text that sorts after the keys that start with `text`, to continue a listing behind them.
 
-    Keys with characters that clients encode in requests may sort after it.
+    If `text` ends with `z` or a later character, some of its keys may sort even later; ranges are then less balanced.
     """
     following = next((each for each in _PLAIN if each > text[-1]), None)
     return f"{text}zzzz" if following is None else text[:-1] + following

@@ -197,7 +197,7 @@ class ScanSpec:
         return self.at(SnapshotSelector(None if version is None else as_version(version), instant, branch, tag=tag))
 
     def at(self, selector: SnapshotSelector) -> ScanSpec:
-        """Return the spec for the snapshot that a selector selects."""
+        """Return the spec with this selector of its snapshot, which is looked up later, by `snapshot`."""
         return replace(self, selector=selector)
 
     def limit(self, rows: int) -> ScanSpec:

@@ -60,9 +60,9 @@ def protocol_node(protocol: Mapping[str, Any]) -> Node:
 
 
 def domain_node(name: str, configuration: Mapping[str, Any]) -> Node:
-    """Convert the configuration of the domain `name`, clustering or row tracking, to the API's JSON.
+    """Return the only member of a domain's configuration that the API takes, as a JSON object.
 
-    The API's form has one member per domain.
+    `name` is the domain: `delta.clustering` or `delta.rowTracking`.
     """
     return {_DOMAINS[name]: configuration[_DOMAINS[name]]}
 

@@ -186,10 +186,10 @@ class DeltaCommit:
         )
 
     def _text(self, version: int, mark: int | None, last: LogFile | None) -> CommitText:
-        """Return the commit with its content for this version.
+        """Return the content of the commit as this version.
 
-        Row ids continue after `mark`; None if files get no row ids. `last` is the previous commit, or None if the base
-        has it only in a checkpoint.
+        Row ids continue after `mark`; None if files get no row ids. An in-commit timestamp is later than that of
+        `last`, the previous commit; None if the base has it only in a checkpoint.
         """
         now = int(time.time() * 1000)
         times = {**self._in_commit_timestamp(version, now, last), "timestamp": now}

@@ -37,8 +37,8 @@ def append_columns(schema: str, columns: Iterable[t.Field]) -> str:
 def set_identity_marks(schema: str, marks: Iterable[Mapping[str, int]]) -> str | None:
     """Return a schema's JSON with new high-water marks of identity columns; None if `marks` names no column.
 
-    Each of `marks` maps columns to the last values that one write task assigned. The mark is the highest of a column's
-    values, or the lowest if its step is negative.
+    Each of `marks` maps columns to the last values that one write task assigned. The new mark is the highest of these,
+    or the lowest if the column's step is negative; it replaces the old mark, which is not compared.
     """
     by_column: dict[str, list[int]] = {}
     for each in marks:

@@ -41,9 +41,9 @@ class InferenceContext:
         return self.zone is not None and self.zone.is_utc
 
     def path_of(self, path: tuple[str, ...]) -> str | None:
-        """Return the reference to a column or struct member, given its names.
+        """Join the names of a column or struct member by dots, in backquotes where needed (see `dotted_path`).
 
-        None if it does not exist, or is inside a list or map.
+        None if the schema has no such field, or if it is inside a list or map.
         """
         found = self._find_field(path)
         return None if found is None else dotted_path(path)

@@ -331,7 +331,10 @@ class _File:
         return kind
 
     def _inner(self, source: FieldSource, whole: FileField) -> t.Field:
-        """Return the element of a list, or the key or value of a map (`whole`), which readers find by position."""
+        """Return the table's list element, map key or map value of `source`, with its type checked by `_type`.
+
+        `whole` is the list or map in the file. Readers find its parts by position, so their names do not matter.
+        """
         assert source.child is not None
         field = whole.children[source.child]
         return replace(source.target, type=self._type(source, field, field))

@@ -461,9 +461,9 @@ def _mean_size(plan: ScanPlan, wanted: np.ndarray) -> float:
 
 
 class _LaneReasons:
-    """Collects a reason for the Arrow lane for each file; only a file's first reason counts.
+    """Collects, for each file, the first reason why Spark's own reader does not read it (see `Lanes`).
 
-    `layout` is as in `Lanes`.
+    Files without a reason are native, all others are read by Arrow. `layout` is as in `Lanes`.
     """
 
     def __init__(self, count: int) -> None:

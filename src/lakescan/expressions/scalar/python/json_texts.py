@@ -263,7 +263,7 @@ def _json_writer(kind: t.Type, keeps: bool, times: dict[str, str | None] | None 
 
 
 def _timestamp(micros: int) -> str:
-    """Format a timestamp, given as microseconds since 1970, as Spark does in JSON: with T and milliseconds."""
+    """Format microseconds since 1970 as Spark does in JSON: with T, cut to milliseconds, and without time zone."""
     text = casts.timestamp_as_text(micros).replace(" ", "T", 1)
     whole, _, fraction = text.partition(".")
     return f"{whole}.{fraction[:3].ljust(3, '0')}"

@@ -138,7 +138,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def matches(text: str, pattern: str) -> bool:
-    """Return whether a text contains a match of the pattern."""
+    """Return whether a Java regular expression matches anywhere in a text; raises as `compile_pattern` does."""
     return compile_pattern(pattern).search(text) is not None
 
 
