@@ -10,8 +10,11 @@ setup: ## install everything into .venv, or say what is missing
 demo: setup ## join two tables on Spark and draw the plans; then create a table, stream into it, correct and maintain it
 	@$(PYTHON) -m examples.demo && $(PYTHON) -m examples.pipeline
 
-test: setup ## run all tests
-	@$(PYTHON) -m pytest $(PYTEST_ARGS)
+test: setup ## run the tests to run before a push, Spark's main paths included (some 12 minutes on two cores), or PYTEST_ARGS="-k snapshots"
+	@$(if $(PYTEST_ARGS),$(PYTHON) -m pytest $(PYTEST_ARGS),python3 scripts/ci.py push)
+
+test-all: setup ## run every test: Spark, faults and kills, the JVM's readers and writers (about an hour on two cores)
+	@CI_LAST_MINUTE=600 python3 scripts/ci.py tests
 
 fuzz: setup ## change inputs of all parsers, guided by coverage: MINUTES=10
 	@scripts/fuzz.sh $(or $(MINUTES),10)
@@ -49,7 +52,7 @@ oracle: setup ## take steps here and by the JVM implementations in turn, by seed
 test-wheel: setup ## build the wheel; test it in fresh environments: the README with all extras, then each extra alone
 	@scripts/wheel.sh
 
-check: lint ## lint, and all tests but the slow ones and those on Spark: about four minutes on two cores
+check: lint ## run lint, and all tests except slow ones and those on Spark
 	@$(PYTHON) -m pytest -q -n 2 -m "not spark and not slow"
 
 lint: setup ## ruff, import-linter, mypy, docstrings of public names
@@ -78,4 +81,4 @@ notebook: setup ## open a notebook in JupyterLab, in an environment of its own: 
 clean: ## remove what the targets created
 	rm -rf .venv .venv-spark41 .venv-sail .venv-lowest demo-output build .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: oracle help setup demo test check fuzz fuzz-tables sbom smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean differential soak site simulate lowest notebook
+.PHONY: oracle help setup demo test test-all check fuzz fuzz-tables sbom smoke-4.1 smoke-sail test-interop test-wheel lint format bench bench-quick clean differential soak site simulate lowest notebook

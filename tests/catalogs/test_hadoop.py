@@ -292,6 +292,7 @@ def test_another_type_of_catalog_keeps_its_tables(lake: lakescan.Catalog, tmp_pa
     assert ids(lakescan.table(owned.folder)) == [2]
 
 
+@pytest.mark.slow
 def test_tables_in_an_object_store(no_other_catalogs: None) -> None:
     with s3_server("bucket") as endpoint:
         names = ("s3.endpoint", "s3.access-key-id", "s3.secret-access-key", "s3.region")

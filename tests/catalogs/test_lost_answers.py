@@ -285,6 +285,7 @@ def _outcome(change: Change, lake: Lake, during: Any) -> Exception | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [*_OF_TABLES, *_OF_VIEWS, *_OF_NAMESPACES], ids=lambda change: change.name)
 def test_the_reported_outcome_of_a_change_matches_the_database(change: Change, local: Lake, tmp_path: Path) -> None:
     change.before(local)
@@ -329,6 +330,7 @@ _ON_SERVER = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", _ON_SERVER, ids=lambda change: change.name)
 def test_the_reported_outcome_of_a_change_matches_the_server(change: Change, tmp_path: Path) -> None:
     with rest_server(tmp_path / "server") as (server, uri):

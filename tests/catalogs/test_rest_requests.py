@@ -157,6 +157,7 @@ CHANGES: dict[str, Callable[[lakescan.Table], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [400, 401, 403])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_finally_refused_commit_is_not_retried(server: RestServer, status: int, change: str) -> None:

@@ -101,6 +101,7 @@ def paths(plan: lakescan.ScanPlan) -> list[list[str]]:
 LAYOUTS = list(itertools.product((1, 2, 3), ((), ("day",), ("days(at)", "truncate(2, name)", "bucket(3, id)"))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "partition_by"), LAYOUTS)
 def test_a_server_plan_has_the_rows_and_files_of_a_local_plan(
     lake: lakescan.Catalog, server: RestServer, version: int, partition_by: tuple[str, ...]
@@ -162,6 +163,7 @@ def test_the_unneeded_rest_of_a_plan_is_cancelled(lake: lakescan.Catalog, server
     assert [each for each in server.requests if each.method == "DELETE" and "/plan/" in each.path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [

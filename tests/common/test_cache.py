@@ -224,6 +224,7 @@ def states() -> int:
     return sum(isinstance(each, DeltaVersion) for each in gc.get_objects())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "column",
     [

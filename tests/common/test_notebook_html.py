@@ -380,6 +380,7 @@ def test_only_the_first_of_many_rows_columns_and_facts_are_shown() -> None:
     assert "<td>and 950 more</td>" in facts_table({str(n): "" for n in range(1_000)})
 
 
+@pytest.mark.slow
 def test_a_table_of_thousands_of_columns_is_shown_on_a_page(local: lakescan.Catalog) -> None:
     names = [f"column_{n}" for n in range(3_000)]
     table = local.create_table("db.wide", pa.schema([(name, pa.int64()) for name in names]))

@@ -100,6 +100,7 @@ QUERIES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_few_histories_are_the_same_both_ways(kind: str) -> None:
     check_law(kind, 4)

@@ -90,6 +90,7 @@ def test_a_commit_creates_the_next_version_and_then_the_hint(folder: Path) -> No
     assert hint(folder) == "2"
 
 
+@pytest.mark.slow
 def test_concurrent_writers_commit_once_each(folder: Path) -> None:
     def work(first: int) -> None:
         table = lakescan.table(folder)

@@ -305,6 +305,7 @@ def commands(name: str) -> None:
         assert error is None or isinstance(error, LakescanError | SystemExit), (command, error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("planted", "version"), [(each, str(1 + at % 3)) for at, each in enumerate(ICEBERG)])
 def test_a_malicious_iceberg_table_does_no_harm(world: World, planted: str, version: str) -> None:
     made = world.free.create_table("db.t", "id BIGINT", properties={"format-version": version})
@@ -599,6 +600,7 @@ def limited_to(folder: Path) -> Callable[[], lakescan.Table]:
     return lambda: lakescan.table(str(folder), allowed_locations=[])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", DELTA)
 def test_a_malicious_delta_table_does_no_harm(world: World, planted: str) -> None:
     folder = delta_table(world)
@@ -714,6 +716,7 @@ SERVERS: dict[str, Callable[[RestServer, World], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", SERVERS)
 def test_a_malicious_server_does_no_harm(world: World, server: tuple[RestServer, str], planted: str) -> None:
     served, uri = server

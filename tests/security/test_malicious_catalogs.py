@@ -280,6 +280,7 @@ HADOOP: dict[str, Callable[[Path, World], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", HADOOP)
 def test_a_malicious_folder_of_a_hadoop_catalog_does_no_harm(world: World, planted: str) -> None:
     table = hadoop_table(world)

@@ -217,6 +217,7 @@ def test_a_failed_commit_removes_its_manifest_list_before_its_manifests(
     assert [each for each in removed if each in ("snap-", "-m")] == ["snap-", "-m"]
 
 
+@pytest.mark.slow
 def test_a_failed_commit_leaves_no_metadata_that_looks_like_a_copy(
     tmp_path: Path, both: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

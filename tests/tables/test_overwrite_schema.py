@@ -236,6 +236,7 @@ def test_other_partitions_than_those_of_the_table_are_refused(local, tmp_path: P
         lakescan.save(OTHER, "local.db.u", mode="append", partition_by=by)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("properties", [{}, {"delta.columnMapping.mode": "name"}], ids=["plain", "mapped"])
 def test_two_concurrent_schema_overwrites_conflict(local, tmp_path: Path, properties) -> None:
     lakescan.save(OTHER, "local.db.t", format="delta", partition_by="day", properties=properties)

@@ -201,6 +201,7 @@ CHANGES: dict[str, Callable[[AlterBuilder], AlterBuilder]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize("after", [False, True])
 def test_changes_are_made_once_or_not_at_all_wherever_a_call_fails(

@@ -82,6 +82,7 @@ def test_parts_made_by_workers_are_merged(local: lakescan.Catalog) -> None:
     assert counted[0] == counted[1]
 
 
+@pytest.mark.slow
 def test_a_file_that_the_metadata_does_not_name_is_removed(table: lakescan.Table, tmp_path: Path) -> None:
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import ValidationException

@@ -38,6 +38,7 @@ def created(folder: Path, column: str, format_name: str, properties: str) -> str
     return "named.db.t"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", NAMES)
 @pytest.mark.parametrize(("format_name", "properties"), PROPERTIES)
 def test_rows_change_in_tables_with_columns_named_like_metadata_columns(

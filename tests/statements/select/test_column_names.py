@@ -25,6 +25,7 @@ def _names(text: str) -> list[str] | None:
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", range(0, len(NAMES), 50))
 def test_column_names_equal_those_of_spark(start: int) -> None:
     wrong = {}
@@ -34,6 +35,7 @@ def test_column_names_equal_those_of_spark(start: int) -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 def test_most_of_the_recorded_statements_are_answered() -> None:
     assert sum(_names(text) is not None for text, _ in NAMES) > 400
 

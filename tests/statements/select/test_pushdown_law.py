@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -145,6 +146,7 @@ def _among(rows: dict[Occurrence, pa.Table], each: Occurrence, pushed: Pushdown)
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(
     query=queries(),
