@@ -263,7 +263,7 @@ def test_requests_are_bounded(
 
 def test_without_a_session_there_is_no_filesystem(tmp_path: Path) -> None:
     scan = lakescan.table(logged(tmp_path, [("gs://b/x.parquet", 2**28)])).scan().spec
-    assert "there is no session" in next(iter(lanes.choose_lanes(scan, scan.plan(), None).reasons))
+    assert "without a session" in next(iter(lanes.choose_lanes(scan, scan.plan(), None).reasons))
 
 
 def test_spark_is_not_queried_for_a_small_table(tmp_path: Path) -> None:
@@ -273,4 +273,4 @@ def test_spark_is_not_queried_for_a_small_table(tmp_path: Path) -> None:
     found = lanes.choose_lanes(scan.spec, scan.spec.plan(), session)
     assert "are read faster by Arrow" in next(iter(found.reasons))
     by_name = scan.options(lane="native").spec
-    assert "there is no session" in next(iter(lanes.choose_lanes(by_name, by_name.plan(), None).reasons))
+    assert "without a session" in next(iter(lanes.choose_lanes(by_name, by_name.plan(), None).reasons))

@@ -175,7 +175,7 @@ def test_the_sequence_may_be_an_expression_over_table_columns(spark: Any, iceber
 def test_a_sequence_not_stored_in_the_table_is_refused_unless_batches_are_in_order(spark: Any, iceberg: Make) -> None:
     iceberg("id BIGINT, value STRING", partition_by=())
     rows = frame_of(spark, (1, "a", 2, "I"), (1, "b", 1, "I"))
-    with pytest.raises(InvalidOption, match="the table has no column 'seq' that keeps the sequence"):
+    with pytest.raises(InvalidOption, match="the table has no column 'seq' that stores the sequence"):
         sink_of()(rows, 0)
     with pytest.raises(InvalidOption, match="expression AS column"):
         sink_of(sequence_by="seq + 1")(rows, 0)

@@ -114,7 +114,7 @@ def test_names_in_a_view_do_not_refer_to_the_statement(spark: Any, table: lakesc
         ("WITH ids AS (SELECT 2 AS id) SELECT id FROM orders", {}),
         ("TABLE orders", {"ids": spark.range(9)}),
     ):
-        with pytest.raises(UnsupportedFeature, match="another 'ids'"):
+        with pytest.raises(UnsupportedFeature, match="its own 'ids'"):
             ids(spark, text, **frames)
 
 
