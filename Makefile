@@ -10,10 +10,10 @@ setup: ## install everything into .venv, or say what is missing
 demo: setup ## join two tables on Spark and draw the plans; then create a table, stream into it, correct and maintain it
 	@$(PYTHON) -m examples.demo && $(PYTHON) -m examples.pipeline
 
-test: setup ## run the tests to run before a push, Spark's main paths included (some 12 minutes on two cores), or PYTEST_ARGS="-k snapshots"
+test: setup ## run the tests to run before a push, Spark's main paths included (about a quarter of an hour on two cores), or PYTEST_ARGS="-k snapshots"
 	@$(if $(PYTEST_ARGS),$(PYTHON) -m pytest $(PYTEST_ARGS),python3 scripts/ci.py push)
 
-test-all: setup ## run every test: Spark, faults and kills, the JVM's readers and writers (about an hour on two cores)
+test-all: setup ## run every test: Spark, faults and kills, the JVM's readers and writers (more than an hour on two cores)
 	@CI_LAST_MINUTE=600 python3 scripts/ci.py tests
 
 fuzz: setup ## change inputs of all parsers, guided by coverage: MINUTES=10

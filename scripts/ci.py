@@ -65,7 +65,7 @@ PARTS = (
     Part("PySpark 4.1", 2, ("make", "smoke-4.1"), ("tests",)),
     Part("Sail", 2, ("make", "smoke-sail")),
     _tests("faults, kills, laws and TPC", 20, "-m", "slow"),
-    _tests("JVM readers and writers", 20, "interop", environment=".venv-spark41"),
+    _tests("JVM readers and writers", 28, "interop", environment=".venv-spark41"),
 )
 
 
