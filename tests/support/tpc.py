@@ -33,9 +33,14 @@ def benchmark_data(name: str) -> Tpc:
         pytest.skip(f"the generators of TPC-H and TPC-DS cannot be installed (is there a network?): {error}")
 
 
-@cache
 def make_tables(folder: Path, name: str, format_name: str) -> str:
-    """Make the tables of a benchmark in a catalog in a folder; return their namespace."""
+    """Make the tables of a benchmark in a catalog in a folder, once; return their namespace."""
+    lakescan.catalog(CATALOG, warehouse=str(folder))  # each test begins without catalogs
+    return _write_once(folder, name, format_name)
+
+
+@cache
+def _write_once(folder: Path, name: str, format_name: str) -> str:
     catalog = lakescan.catalog(CATALOG, warehouse=str(folder))
     return f"{CATALOG}.{write_tables(benchmark_data(name), format_name, catalog, LAYOUTS[name, format_name])}"
 
