@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,13 @@ def _is_known(frame: Any) -> bool:
     """Return whether no file is read."""
     plan = plan_of(frame).split("== Physical Plan ==")[1]
     return "metadata: " in plan and not any(each in plan for each in _SCANS)
+
+
+@pytest.fixture(autouse=True)
+def _no_view_is_left(spark: Any) -> Iterator[None]:
+    """Drop the view `t`, which tests of other modules would find in the session."""
+    yield
+    spark.catalog.dropTempView("t")
 
 
 @pytest.fixture(scope="module", params=["iceberg", "delta"])
