@@ -5,7 +5,7 @@
 `push` is `make test`: the tests to run before a push. `tests` is `make test-all`: every test. `all` is CI (`.ci/run`):
 also lint, the wheel, the site and the smoke tests. Failed tests run again on their own, because tests that wait for a
 process may fail on a busy machine. At the end, the last lines of each failed part are repeated. A part that would not
-end before the minute CI_LAST_MINUTE (86 by default, as CI stops after 90) is listed as skipped, never as passed.
+end before the minute CI_LAST_MINUTE (80 by default, as CI stops after 90) is listed as skipped, never as passed.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main(chosen: str = "all") -> int:
         print(f"there is no set {chosen!r}: push, tests or all", file=sys.stderr)
         return 2
     began = time.monotonic()
-    end = 60 * float(os.environ.get("CI_LAST_MINUTE", "86"))
+    end = 60 * float(os.environ.get("CI_LAST_MINUTE", "80"))
     failed, skipped = dict[str, deque[str]](), []
     tests: Counter[str] = Counter()
     for part in PARTS:
