@@ -26,14 +26,15 @@ lakescan snapshots local.db.orders --json | jq .snapshot_id
 lakescan sql "ALTER TABLE local.db.orders ADD COLUMN note STRING" --catalog local=./lake
 ```
 
-- `--catalog name=folder`, before the command, names an embedded catalog; others come from pyiceberg's configuration.
-- Each command takes `--json`: rows, names and results are printed as JSON, an object a line, and nothing else is.
+- `--catalog name=folder`, before the command, names an embedded catalog. Other catalogs come from pyiceberg's
+  configuration.
+- Each command takes `--json`: it prints rows, names and results as JSON, one object per line, and nothing else.
 - Commands that open a table take `--storage-option name=value`, which may be repeated.
 - Commands that remove something take `--dry-run`.
 - Long work shows its progress on stderr if that is a terminal. Errors are one line on stderr.
-- Tables are changed by `lakescan sql`: `ALTER TABLE`, `INSERT`, `MERGE` and the other statements of [sql.md](sql.md).
+- `lakescan sql` changes tables: `ALTER TABLE`, `INSERT`, `MERGE` and the other statements of [sql.md](sql.md).
 - `lakescan sql --file job.sql`, or `lakescan sql < job.sql`, runs the statements of a script in order. The first error
-  ends it with the line of its statement on stderr and an exit code. What follows does not run.
+  ends the script with the line of its statement on stderr and an exit code. Later statements do not run.
 
 This page is made from the source by `scripts/cli_doc.py`.
 """

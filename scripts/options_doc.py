@@ -25,19 +25,19 @@ lakescan.table("/lake/orders", version_as_of=3, split_size="64m")
 spark.read.format("lakescan").option("versionAsOf", 3).option("split-size", "64m").load("/lake/orders")
 ```
 
-Every value may be given as text. No option is ignored: an unknown one is an error that names the nearest, as is one of
-the other format, or one with an invalid value. Of Delta tables, reads take the options of writes and the reverse,
-without effect, as in Delta on Spark. In code that a type checker checks, a dictionary of options
+Every value may be given as text. No option is ignored. An unknown option is an error that names the nearest one, and an
+option of the other format or an invalid value is an error, too. For Delta tables, a read accepts the options of writes,
+and a write those of reads, without effect, as in Delta on Spark. For type checkers, a dictionary of options
 (`**{"split-size": "64m"}`) has the type `dict[str, Any]`.
 
-An option is taken from the read or write first, then from the session of Spark, then from the table's property. A
+Options of a read or write take precedence over the Spark session, and the session over the table's properties. A
 session sets options of Iceberg tables by `spark.datasource.iceberg.NAME` (how reads are planned and how files are
 read and written), and by Iceberg's own `spark.sql.iceberg.vectorization.enabled`, `data-planning-mode`,
 `delete-planning-mode`, `distribution-mode`, `compression-codec` and `compression-level`. `spark.read.format` and
-`df.write.format` take them as they are when `lakescan.spark.register` is called. Flink's prefixes
-`table.exec.iceberg.` and `connector.iceberg.` may stay in front of a name.
+`df.write.format` use the values that the session had at `lakescan.spark.register`. Names may have Flink's prefixes
+`table.exec.iceberg.` and `connector.iceberg.`.
 
-What `storage-options` may have is on [a page of its own](storage_options.md).
+[Storage options](storage_options.md) lists the keys of `storage-options`.
 
 This page is made from the source by `scripts/options_doc.py`.
 """

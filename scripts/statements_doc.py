@@ -19,7 +19,7 @@ _HEAD = """# SQL
 are those of Spark 4, of Iceberg's extensions and of Delta's.
 
 Tables are `catalog.namespace.table`, ``delta.`/lake/events` `` and ``iceberg.`/lake/orders` ``; after
-`USE catalog.namespace`, `table` alone. Queries and statements that change rows (SELECT, INSERT, DELETE, UPDATE, MERGE,
+`USE catalog.namespace`, only `table`. Queries and statements that change rows (SELECT, INSERT, DELETE, UPDATE, MERGE,
 TRUNCATE TABLE) are in [Change rows](guides/change_rows.md) and in the docstring of `lakescan.sql`. `SHOW`, `DESCRIBE`
 and `CALL` return rows: a `Query` in this process, a data frame on Spark.
 
@@ -29,20 +29,21 @@ lakescan.sql("ALTER TABLE lake.shop.orders ADD COLUMN note STRING AFTER id")
 lakescan.sql("SHOW TABLES IN lake.shop").show()
 ```
 
-Types: Spark's names. `TIMESTAMP` is an instant. `TIMESTAMP(p)` is the standard's and Flink's: without a time zone,
-unless it says `WITH [LOCAL] TIME ZONE`; up to 6 digits are kept as microseconds, up to 9 as nanoseconds (Iceberg,
-format version 3), more are refused. `VARCHAR(n)` is a `STRING`. Flink's types mean what Iceberg's connector for Flink
-makes of them: `TIMESTAMP_LTZ(p)` is an instant, `BINARY(n)` is `fixed[n]`, `VARBINARY(n)` and `BYTES` are `binary`,
-`ROW<...>` is a struct, `MULTISET<T>` a map of counts. Computed columns, `WATERMARK FOR`, `UNIQUE` and connectors in
-`WITH` are refused. Keys are not enforced, and their columns are required.
+Types have Spark's names. `TIMESTAMP` is an instant. `TIMESTAMP(p)` is the type of the SQL standard and of Flink: it has
+no time zone, except as `TIMESTAMP(p) WITH [LOCAL] TIME ZONE`. Up to 6 digits are stored as microseconds, and up to 9 as
+nanoseconds (Iceberg, format version 3). More digits are refused. `VARCHAR(n)` is a `STRING`. Flink's types are mapped
+as in Iceberg's connector for Flink: `TIMESTAMP_LTZ(p)` is an instant, `BINARY(n)` is `fixed[n]`, `VARBINARY(n)` and
+`BYTES` are `binary`, `ROW<...>` is a struct, and `MULTISET<T>` is a map of counts. Computed columns, `WATERMARK FOR`,
+`UNIQUE` and connectors in `WITH` are refused. Keys are not enforced, but their columns are required.
 
-Views are Iceberg's, of catalogs of type `rest` and `sql` (an embedded catalog is one): Iceberg's own engines read them,
-and those that they made run here, by their query in Spark's dialect. `CREATE VIEW` checks the query. Short names in it
-are those of `USE` then, or of the view's namespace. A view keeps the columns that it had when it was made, and reads
-its tables as they are, or as `VERSION AS OF` in its query says. It has no earlier states itself, and rows are changed
-in its tables. `CREATE TEMPORARY VIEW` is Spark's; `lakescan.spark.create_view` makes one that sees new commits.
+Views are Iceberg views, in catalogs of type `rest` and `sql` (an embedded catalog is one). Iceberg's own engines read
+them. Views that other engines created run here if they have a query in Spark's dialect. `CREATE VIEW` checks the query.
+Short names in it are resolved in the namespace that `USE` had set, or in the view's own. A view keeps the columns that
+it had when it was created. It reads the current version of its tables, or the version that `VERSION AS OF` in its query
+names. A view has no earlier versions, and its rows are changed in its tables. `CREATE TEMPORARY VIEW` is a statement of
+Spark. `lakescan.spark.create_view` makes a temporary view that sees new commits.
 
-The tables below are made from the grammar by `scripts/statements_doc.py`: all that is listed runs.
+`scripts/statements_doc.py` makes the tables below from the grammar, so every listed statement runs.
 """
 
 _PROCEDURES = """## Procedures

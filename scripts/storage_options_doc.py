@@ -24,7 +24,7 @@ minio = {"endpoint": "http://localhost:9000", "access_key_id": "me", "secret_acc
 orders = lakescan.table("s3://bucket/orders", storage_options=minio)
 ```
 
-The names of one library mean what those of another do:
+The names of one library are equivalent to those of another:
 
 ```python
 from lakescan.storage.settings import StorageOptions
@@ -34,11 +34,11 @@ hadoop = {"fs.s3a.access.key": "me", "fs.s3a.secret.key": "...", "fs.s3a.endpoin
 assert StorageOptions.parse(s3fs) == StorageOptions.parse(hadoop)
 ```
 
-Files are read and written by Arrow's clients. Delta commits, and the removal of many files, are requests of obstore's.
-Both get the same endpoint, region and credentials. An option that a client cannot obey is an error that names it, when
-a location of that store is reached. Only options that tune Hadoop's or fsspec's own clients are ignored
-(`fs.s3a.threads.max`, `use_listings_cache`), and those of other stores than the location's. An option that the tables
-have for several stores (`endpoint`, `token`) is taken for the location's.
+Arrow's clients read and write files. obstore sends Delta commits and bulk deletions. Both get the same endpoint, region
+and credentials. An option that a client does not support is an error that names it, raised when a location of that
+store is used. Ignored are only options that tune the clients of Hadoop or fsspec (`fs.s3a.threads.max`,
+`use_listings_cache`), and options of other stores. An option that several stores have (`endpoint`, `token`) applies to
+the store of the location.
 
 This page is made from the source by `scripts/storage_options_doc.py`.
 """
@@ -47,20 +47,20 @@ _COLUMNS = "| option | other names | value | meaning |\n|---|---|---|---|"
 _REFUSED = "| option | instead |\n|---|---|"
 _TAIL = """## Options that hold several settings
 
-| option | what is known of it |
+| option | supported settings |
 |---|---|
 | `client_kwargs` (s3fs, a dictionary or JSON) | `endpoint_url`, `region_name`, `use_ssl`, `aws_access_key_id`, `aws_secret_access_key`, `aws_session_token`, `verify` |
-| `config_kwargs` (s3fs, a dictionary or JSON) | `s3` with `addressing_style`; `signature_version` (`s3v4`, `unsigned`); `retries` with `max_attempts`, `total_max_attempts`, `mode`; `region_name`, `connect_timeout`, `read_timeout`; `proxies`, if it is one |
+| `config_kwargs` (s3fs, a dictionary or JSON) | `s3` with `addressing_style`; `signature_version` (`s3v4`, `unsigned`); `retries` with `max_attempts`, `total_max_attempts`, `mode`; `region_name`, `connect_timeout`, `read_timeout`; `proxies`, if there is only one |
 | `verify` (boto) | true, false (as `allow_invalid_certificates`), or the file of `tls_ca_file_path` |
 | `connection_string`, `adls.connection-string`, `azure_storage_connection_string` | `AccountName`, `AccountKey`, `SharedAccessSignature`, `DefaultEndpointsProtocol`, `EndpointSuffix`, `BlobEndpoint`, `DfsEndpoint` |
 | `fs.azure.account.key.ACCOUNT.dfs.core.windows.net` and the like (Hadoop) | `account.key`, `sas.fixed.token`, `account.auth.type`, `account.oauth.provider.type` (client credentials), `account.oauth2.client.id`, `.secret`, `.endpoint` |
 | `fs.s3a.aws.credentials.provider` (Hadoop) | the provider without credentials, and those whose credentials are in options or the environment |
 | `fs.gs.auth.type` (Hadoop) | `UNAUTHENTICATED`, `APPLICATION_DEFAULT`, `COMPUTE_ENGINE` |
-| `token` (gcsfs) | a token, `anon`, `google_default`, `cloud`; no file, which `GOOGLE_APPLICATION_CREDENTIALS` names |
+| `token` (gcsfs) | a token, `anon`, `google_default`, `cloud`. For a file, set `GOOGLE_APPLICATION_CREDENTIALS` |
 
-## What comes from where
+## Order of precedence
 
-An option comes first, then the environment, then AWS's configuration files (`~/.aws/config`, `AWS_CONFIG_FILE`).
+Options take precedence over the environment, and the environment over AWS's configuration files (`~/.aws/config`, `AWS_CONFIG_FILE`).
 
 | store | endpoint | region | credentials |
 |---|---|---|---|
@@ -68,19 +68,20 @@ An option comes first, then the environment, then AWS's configuration files (`~/
 | Google | `CLOUD_STORAGE_EMULATOR_ENDPOINT`, `STORAGE_EMULATOR_HOST`, `GOOGLE_BASE_URL`; without credentials then | | `GOOGLE_BEARER_TOKEN`, `GOOGLE_APPLICATION_CREDENTIALS`, those of gcloud, the machine's; none with `GOOGLE_SKIP_SIGNATURE` |
 | Azure | `AZURE_STORAGE_ENDPOINT`, `AZURE_ENDPOINT` | | `AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_SAS_TOKEN` of the account `AZURE_STORAGE_ACCOUNT_NAME`, if that is set; `AZURE_CLIENT_ID` and its siblings; workload identities, `az`, the machine's |
 
-For tables of a catalog, endpoints come from the catalog's properties (`s3.endpoint`, ...), as in pyiceberg: of the
-environment, only Google's `CLOUD_STORAGE_EMULATOR_ENDPOINT` counts. Google's token and Azure's account keys and
-shared signatures come from the properties, too.
+For tables of a catalog, endpoints come from the catalog's properties (`s3.endpoint`, ...), as in pyiceberg. Of the
+environment, only Google's `CLOUD_STORAGE_EMULATOR_ENDPOINT` is used. Google's token and Azure's account keys and shared
+signatures also come from the properties.
 
-`profile` needs botocore, and so do commits with `role_arn`. Keys of a profile that expire are renewed for commits; Arrow
-keeps those that it was given when the table was opened. Keys in options do not assume a role: that is refused.
+`profile` needs botocore, and so do commits with `role_arn`. A profile's temporary keys are renewed for commits. Arrow
+keeps the keys that it got when the table was opened. Keys in options together with a role to assume are refused.
 
 ## If a store does not answer
 
-Google's storage and Azure are asked once, before their clients are made: their clients take up to two minutes to say
-that a host is not there. A host that does not answer in 5 s, or the lack of any credentials, is a `StorageError` that
-says what to set. Behind a proxy nothing is asked. A Delta commit that was not sent (no connection, no credentials) is a
-`StorageError`, too, and no `CommitStateUnknown`; nor is an Iceberg commit whose metadata file could not be written.
+lakescan sends one request to Google's storage and Azure before it creates their clients, which take up to two minutes
+to report that a host does not exist. If the host does not respond within 5 s, or there are no credentials, the
+`StorageError` names the settings to change. Behind a proxy, no such request is sent. A Delta commit that was not sent
+(no connection, no credentials) raises `StorageError`, not `CommitStateUnknown`. So does an Iceberg commit whose
+metadata file could not be written.
 """
 
 

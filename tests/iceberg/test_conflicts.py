@@ -296,8 +296,8 @@ def test_a_concurrently_removed_branch_is_not_recreated(kind: str, table: lakesc
     assert list(row_deltas.commit_base().metadata.refs) == ["main"]
 
 
-@pytest.mark.parametrize("when", ["before", "meanwhile"])
-def test_a_tag_is_not_written_to(when: str, table: lakescan.Table) -> None:
+@pytest.mark.parametrize(("when", "message"), [("before", "'x' is a tag of"), ("meanwhile", "'x' is now a tag")])
+def test_a_tag_is_not_written_to(when: str, message: str, table: lakescan.Table) -> None:
     tagged, options = row_deltas.head_snapshot().id, WriteOptions.parse({"branch": "x"})
     target = now()._target(options) if when == "meanwhile" else None
     with row_deltas.open_table()[0].manage_snapshots() as refs:
@@ -305,9 +305,7 @@ def test_a_tag_is_not_written_to(when: str, table: lakescan.Table) -> None:
             refs.remove_branch("x")
         refs.create_tag(tagged, "x")
     now().append(rows((8, "b")))
-    with pytest.raises(
-        (lakescan.CommitConflict, lakescan.InvalidOption), match=r"removed the branch 'x'|is (now )?a tag"
-    ):
+    with pytest.raises((lakescan.CommitConflict, lakescan.InvalidOption), match=message):
         append_rows(target or now()._target(options), as_rows(rows((9, "a"))), options)
     reference = row_deltas.commit_base().metadata.refs["x"]
     assert (reference.kind, reference.snapshot_id) == ("tag", tagged)

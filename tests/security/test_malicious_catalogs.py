@@ -391,10 +391,12 @@ def try_few(lake: lakescan.Catalog, world: World, place: str) -> None:
     attempt(f"drop, {place}", lambda: lake.drop_table("db.t", purge=True))
 
 
-@pytest.mark.parametrize("own", [{"adls.account-name": "mine"}, {}])
+@pytest.mark.parametrize(
+    ("own", "message"), [({"adls.account-name": "mine"}, "sent to no other"), ({}, "they were not sent")]
+)
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
 def test_an_entry_cannot_send_azure_secrets_to_another_account(
-    tmp_path: Path, format: str, own: dict[str, str]
+    tmp_path: Path, format: str, own: dict[str, str], message: str
 ) -> None:
     secrets = {"adls.sas-token": "sv=1&sig=SECRET-OF-THE-READER", **own}
     lake = lakescan.catalog("main", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path), **secrets)
@@ -402,7 +404,7 @@ def test_an_entry_cannot_send_azure_secrets_to_another_account(
     lake.create_table("db.t", "id BIGINT", format=format)
     place = PLACES["an account of Azure"](None)  # type: ignore[arg-type]
     SQL["a table" if format == "iceberg" else "a Delta table"](lake, place)
-    with pytest.raises(StorageError, match=r"not sent|sent to no other"):
+    with pytest.raises(StorageError, match=message):
         lakescan.table("main.db.t").scan().to_arrow()
 
 

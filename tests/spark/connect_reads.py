@@ -29,6 +29,7 @@ MORE = pa.table({"id": range(100, 105), "part": ["a"] * 5})
 def main(folder: str) -> None:
     spark = SparkSession.builder.remote("local[2]").getOrCreate()
     lakescan.catalog("reads", warehouse=f"{folder}/lake").create_namespace("db")
+    after_the_arrow_lane(spark, folder)
     for name, path in (("iceberg", "reads.db.t"), ("delta", f"{folder}/t")):
         lakescan.save(ROWS, path, format=name, partition_by="part")
         lakescan.spark.register(spark)
@@ -44,6 +45,16 @@ def main(folder: str) -> None:
     sessions(spark, f"{folder}/t")
     spark.stop()
     print("fine")
+
+
+def after_the_arrow_lane(spark: SparkSession, folder: str) -> None:
+    """Check that a frame in the Arrow lane does not keep later frames from the hook."""
+    lakescan.save(ROWS, f"{folder}/first", format="delta")
+    scan = lakescan.table(f"{folder}/first").scan()
+    assert scan.options(lane="arrow").to_spark(spark).count() == ROWS.num_rows
+    assert not hook.is_installed(spark)
+    assert scan.to_spark(spark).count() == ROWS.num_rows
+    assert hook.is_installed(spark)
 
 
 def load(spark: SparkSession, name: str, path: str, **more: str) -> Any:

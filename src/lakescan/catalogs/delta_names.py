@@ -30,6 +30,10 @@ class _Names(Protocol):
     def rename(self, name: tuple[str, ...], new: tuple[str, ...]) -> None: ...
 
 
+def _no_table(catalog: str, name: tuple[str, ...]) -> NoSuchTable:
+    return NoSuchTable(f"catalog {catalog!r} has no Delta table {dotted_name(name)!r}")
+
+
 @dataclass(frozen=True)
 class DeltaNames:
     """The Delta tables that a pyiceberg catalog of type sql, glue or hive registers. Other types have no Delta tables.
@@ -101,7 +105,7 @@ class DeltaNames:
         kept = self._store
         assert kept is not None
         if (location := kept.location(name)) is None:
-            raise NoSuchTable(f"catalog {self.catalog.name!r} has no Delta table {dotted_name(name)!r}")
+            raise _no_table(self.catalog.name, name)
 
         def is_made() -> bool | None:
             return True if kept.location(new) == location and kept.location(name) is None else None
@@ -195,7 +199,7 @@ class HiveDeltaNames:
         """
         table = self._client.table(name)
         if table is None or not (entry := _entry_of(table)).is_delta:
-            raise NoSuchTable(f"catalog {self.catalog.name!r} has no Delta table {dotted_name(name)!r}")
+            raise _no_table(self.catalog.name, name)
         if entry.is_managed:
             raise UnsupportedFeature(
                 f"renaming {dotted_name((self.catalog.name, *name))}, a managed table of its Hive metastore",

@@ -35,8 +35,9 @@ def response_json(response: Any) -> Any:
 
 def log_response(response: Any, *_: Any, **__: Any) -> None:
     """Log a request as a DEBUG line of `lakescan.requests`, without its query. A response hook of `requests`."""
-    url, seconds = redact(response.url.partition("?")[0]), response.elapsed.total_seconds()
-    _REQUESTS.debug("%s %s: status %d (%.3f s)", response.request.method, url, response.status_code, seconds)
+    if _REQUESTS.isEnabledFor(logging.DEBUG):
+        url, seconds = redact(response.url.partition("?")[0]), response.elapsed.total_seconds()
+        _REQUESTS.debug("%s %s: status %d (%.3f s)", response.request.method, url, response.status_code, seconds)
 
 
 def limit_answer(response: Any, *_: Any, **__: Any) -> None:

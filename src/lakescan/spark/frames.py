@@ -93,7 +93,8 @@ def _create_connect_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | Non
         return None
     if why_arrow_session(spark, scan.options) is not None:
         return None
-    if "lakescan" not in formats_of(spark):
+    # The Arrow lane registers the data source alone, without the hook.
+    if "lakescan" not in formats_of(spark) or not replaces_reads(spark):
         register(spark, names=("lakescan",))
     return hook.create_read(spark, scan)
 

@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -39,10 +39,11 @@ _KINDS = {
 }
 
 
-def log_request(verb: str, location: str) -> None:
-    """Log a request as a DEBUG line of `lakescan.requests`: a verb such as "open" or "list", and the location."""
+def log_requests(verb: str, locations: Sequence[str]) -> None:
+    """Log a request per location as DEBUG lines of `lakescan.requests`: a verb such as "open", and the location."""
     if _REQUESTS.isEnabledFor(logging.DEBUG):
-        _REQUESTS.debug("%s %s", verb, redact(location))
+        for location in locations:
+            _REQUESTS.debug("%s %s", verb, redact(location))
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from lakescan.storage.allowed_locations import AllowedLocations
 from lakescan.storage.clients import CLIENTS, CONNECTIONS, connect, connect_by_catalog
 from lakescan.storage.encryption import KeyManager
 from lakescan.storage.encryption.table_keys import UnwrappedKeys
-from lakescan.storage.errors import WholeFile, check_regular, log_request, read_whole, redact, storage_boundary
+from lakescan.storage.errors import WholeFile, check_regular, log_requests, read_whole, redact, storage_boundary
 from lakescan.storage.locations import LocationMatcher, absolute, split_location, store_of
 from lakescan.storage.settings import StorageOptions
 from lakescan.storage.settings.azure_endpoints import account_of
@@ -318,7 +318,7 @@ class Storage:
         Raises `MissingFile`, `LocationRefused`, and `StorageError` if it cannot be opened or is not a regular file.
         """
         filesystem, path = self.resolve(location)
-        log_request("open", location)
+        log_requests("open", [location])
         with storage_boundary("opened", location, self._missing_message(location, path)):
             if isinstance(filesystem, pafs.LocalFileSystem):
                 check_regular(location, path)
@@ -347,7 +347,7 @@ class Storage:
         An existing file is replaced.
         """
         filesystem, path = self.resolve(location)
-        log_request("write", location)
+        log_requests("write", [location])
         with storage_boundary("written", location):
             if isinstance(filesystem, pafs.LocalFileSystem):
                 os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -356,6 +356,7 @@ class Storage:
     def make_folder(self, location: str) -> None:
         """Create a folder and its parents if they do not exist; raises `StorageError`."""
         filesystem, path = self.resolve(location)
+        log_requests("create", [location])
         with storage_boundary("created", location):
             if filesystem.get_file_info(path).type == pafs.FileType.NotFound:
                 filesystem.create_dir(path, recursive=True)
@@ -375,6 +376,7 @@ class Storage:
 
         Remote files are deleted by concurrent requests, on S3 by bulk requests.
         """
+        log_requests("delete", locations)
         if len(locations) < 2 or split_location(self.current_location(locations[0]))[0] == "file":
             return [each for each in locations if not self._remove_file(each)]
         from lakescan.storage.bulk_removal import remove_by_signed_requests, remove_in_bulk
@@ -406,7 +408,6 @@ class Storage:
         """Delete a file; return False if that failed, True also if it does not exist."""
         try:
             filesystem, path = self.resolve(location)
-            log_request("delete", location)
             with storage_boundary("deleted", location, missing=""):
                 filesystem.delete_file(path)
         except MissingFile:
@@ -456,7 +457,7 @@ class Storage:
         if (found := self._single_requests(location)) is None:
             return None
         bucket, key = found
-        log_request("read", location)
+        log_requests("read", [location])
         try:
             with storage_boundary(
                 "read", location, self._missing_message(location, self.current_location(location)), passing=ReadFailure
@@ -508,13 +509,13 @@ class Storage:
         if not self.is_remote(folder):
             return None
         if (found := self._single_requests(folder)) is not None:
-            log_request("list", folder)
+            log_requests("list", [folder])
         return None if found is None else _pages(folder, found[0].names_after(found[1], after))
 
     def exists(self, location: str) -> bool:
         """Return whether a file or folder exists; raises `StorageError` if that cannot be looked up."""
         filesystem, path = self.resolve(location)
-        log_request("look up", location)
+        log_requests("look up", [location])
         with storage_boundary("looked up", location):
             return bool(filesystem.get_file_info(path).type != pafs.FileType.NotFound)
 
@@ -527,6 +528,7 @@ class Storage:
         if not _has_buckets(store_of(scheme)):
             return
         filesystem, path = self.resolve(location)
+        log_requests("look up", [location])
         with storage_boundary("looked up", location):
             bucket = filesystem.get_file_info(path.partition("/")[0])
         if bucket.type == pafs.FileType.NotFound:
@@ -544,8 +546,7 @@ class Storage:
             return []
         filesystem = self.resolve(locations[0])[0]
         paths = [self.resolve(each)[1] for each in locations]
-        for each in locations:
-            log_request("look up", each)
+        log_requests("look up", locations)
         with storage_boundary("looked up", locations[0]):
             if len(paths) < 2 or isinstance(filesystem, pafs.LocalFileSystem):
                 infos = filesystem.get_file_info(paths)
@@ -588,6 +589,7 @@ class Storage:
     def files_at(self, location: str) -> Sequence[FileEntry]:
         """Return the file at this location, or the files under this folder; empty if it does not exist."""
         filesystem, path = self.resolve(location)
+        log_requests("look up", [location])
         with storage_boundary("looked up", location):
             (info,) = filesystem.get_file_info([path])
         return [_entry(info, location)] if info.type == pafs.FileType.File else [*self.walk(location)]
@@ -637,6 +639,7 @@ class Storage:
         filesystem, path = self.resolve(folder)
         if not isinstance(filesystem, pafs.LocalFileSystem):
             return self.entries(folder)[1]
+        log_requests("list", [folder])
         with (
             storage_boundary("listed", folder),
             suppress(FileNotFoundError, NotADirectoryError),
@@ -649,7 +652,7 @@ class Storage:
     def _list_names(self, folder: str, is_wanted: Callable[[str], bool]) -> Sequence[pafs.FileInfo]:
         filesystem, path = self.resolve(folder)
         if isinstance(filesystem, pafs.LocalFileSystem):
-            log_request("list", folder)
+            log_requests("list", [folder])
             with storage_boundary("listed", folder), suppress(FileNotFoundError, NotADirectoryError):
                 names = [name for name in os.listdir(path) if is_wanted(name)]
                 infos = filesystem.get_file_info([os.path.join(path, name) for name in names])
@@ -658,7 +661,7 @@ class Storage:
 
     def _list_infos(self, folder: str, *, recursive: bool) -> Sequence[pafs.FileInfo]:
         filesystem, path = self.resolve(folder)
-        log_request("list", folder)
+        log_requests("list", [folder])
         with storage_boundary("listed", folder):
             infos: Sequence[pafs.FileInfo] = filesystem.get_file_info(
                 pafs.FileSelector(path, allow_not_found=True, recursive=recursive)

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs as pafs
 
-from lakescan.storage.errors import storage_boundary
+from lakescan.storage.errors import log_requests, storage_boundary
 from lakescan.storage.files import Storage, join
 from lakescan.storage.locations import split_location, store_of
 from lakescan.storage.object_clients import PLAIN_KEY, client_config, may_replace_arrow, object_store
@@ -75,9 +75,11 @@ def list_files(storage: Storage, folder: str, *, deep: bool = True, keys: Range 
     """
     filesystem, path = storage.resolve(folder)
     if isinstance(filesystem, pafs.LocalFileSystem):
+        log_requests("list", [folder])
         with storage_boundary("listed", folder):
             yield from _list_local(folder, path, deep=deep)
     elif keys is not None:
+        log_requests("list", [folder])
         yield from _list_keys(storage, folder, keys)
     else:
         entries = storage.walk(folder) if deep else iter(storage.entries(folder)[0])

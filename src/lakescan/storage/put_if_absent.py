@@ -21,7 +21,7 @@ from pyarrow import fs as pafs
 from lakescan.errors import LakescanError, StorageError, UnsupportedFeature, missing_dependency
 from lakescan.storage import hdfs
 from lakescan.storage.clients import CLIENTS
-from lakescan.storage.errors import log_request, storage_boundary, storage_error
+from lakescan.storage.errors import log_requests, storage_boundary, storage_error
 from lakescan.storage.files import Storage, join
 from lakescan.storage.locations import split_location, store_of
 from lakescan.storage.object_clients import client_config, is_forked, may_mean_another_store, object_store
@@ -61,7 +61,7 @@ def put_if_absent(storage: Storage, location: str, data: bytes) -> bool:
         >>> put_if_absent(Storage(), "/lake/orders/_delta_log/00000000000000000007.json", b"{}")
         True
     """
-    log_request("create", location)
+    log_requests("create", [location])
     scheme, authority, _ = split_location(storage.current_location(location))
     scheme = store_of(scheme)
     if scheme in CLIENTS and CLIENTS[scheme].obstore_scheme is not None:

@@ -6,7 +6,7 @@ import re
 import unicodedata
 import urllib.parse
 from collections.abc import Callable, Sequence
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from lakescan.common import types as t
@@ -66,6 +66,8 @@ def bin_(value: int) -> str:
     return f"{value & 0xFFFFFFFFFFFFFFFF:b}"
 
 
+_MOST_PLACES = 1_000  # decimal places of a formatted number
+_WIDE = Context(prec=400 + _MOST_PLACES)  # the default rounds to 28 digits
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -395,9 +397,16 @@ def format_number(value: Any, places: int) -> str | None:
         if value in (float("inf"), float("-inf")):
             return "∞" if value > 0 else "-∞"
         value = Decimal(repr(value))
-    rounded = Decimal(value).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN, Context(prec=400 + places))
+    rounded = _round(Decimal(value), places, ROUND_HALF_EVEN)
     text = f"{abs(rounded):,.{places}f}"
     return f"-{text}" if rounded.is_signed() and (rounded or is_double) else text
+
+
+def _round(value: Decimal, places: int, rounding: str) -> Decimal:
+    """Round to `places` decimal places; raises `FailedValue` for more than `_MOST_PLACES`."""
+    if places > _MOST_PLACES:
+        raise FailedValue(f"a number cannot be formatted with {places:,} decimal places: the limit is {_MOST_PLACES:,}")
+    return value.quantize(Decimal(1).scaleb(-places), rounding, _WIDE)
 
 
 def is_valid_utf8(value: bytes) -> bool:
@@ -476,7 +485,7 @@ def _format_value(
         places = 6 if precision is None else int(precision)
         exact = Decimal(repr(value)) if isinstance(value, float) else value
         if kind == "f":
-            rounded = exact.copy_abs().quantize(Decimal(1).scaleb(-places), "ROUND_HALF_UP", Context(prec=400 + places))
+            rounded = _round(exact.copy_abs(), places, ROUND_HALF_UP)
             return _add_sign(f"{rounded:,f}" if "," in flags else f"{rounded:f}", exact.is_signed(), flags, width)
         text = f"{exact.copy_abs():.{places}e}"
         mantissa, _, exponent = text.partition("e")
