@@ -90,7 +90,7 @@ def try_table(spark: Any, name: str, in_sql: str) -> None:
     same(spark, name)
     table.delete("id % 10 = 3")
     same(spark, name)
-    assert "no Apache Spark" in lakescan.spark.explain(lakescan.table(name).scan())
+    assert "not Apache Spark" in lakescan.spark.explain(lakescan.table(name).scan())
     frame = lakescan.table(name).scan().where("id < 100").to_spark(spark)
     renumbered = frame.selectExpr("id + 5000 AS id", "name", "day", "at", "tags", "point").repartition(5)
     renumbered.write.format("lakescan").mode("append").save(name)
