@@ -17,7 +17,7 @@ from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption, InvalidStatement
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.spark.executor import MIN_BYTES
-from lakescan.spark.frames import frame_of
+from lakescan.spark.frames import frame_of, session_frame
 from lakescan.spark.registration import register
 from lakescan.spark.session import ZONE, cache_settings, conf, is_connect, session_zone, zone_name
 from lakescan.spark.statements.names import NAMESPACE, current_namespace, has_catalog, is_of_session
@@ -87,6 +87,21 @@ def analyze_frame(
     """Return the frame of a query, and its analysis."""
     found = analyze_query(spark, text, args, frames)
     return frame_of_analysis(spark, found, frames), found
+
+
+def frame_of_name(spark: SparkSession, parts: Sequence[str], options: Mapping[str, Any]) -> DataFrame:
+    """Return the frame of a table, metadata table, branch or view, by its full name, or by a format and a path.
+
+    `options` are read options. Raises the errors of `analyze_query`.
+    """
+    name = ".".join(map(backquote, parts))
+    found = analyze_query(spark, f"SELECT * FROM {name}", None, {})
+    if len(found.named) != 1 or next(iter(found.named)).names != tuple(parts):
+        return frame_of_analysis(spark, found, {})  # a view
+    [(each, named)] = found.named.items()
+    if named.metadata is not None:
+        return _frame_of(spark, found, each)
+    return session_frame(spark, named.spec.with_options(dict(options)) if options else named.spec)
 
 
 def make_view(spark: SparkSession, name: str, source: str, *, replace: bool) -> None:

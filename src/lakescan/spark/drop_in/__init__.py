@@ -1,0 +1,1 @@
+"""PySpark's own methods over lakescan's tables: jobs that were written for the JARs of Iceberg and Delta run unchanged."""
