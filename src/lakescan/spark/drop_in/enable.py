@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from lakescan.catalogs.registry import register_catalog
 from lakescan.spark.drop_in import catalog, read, statements, stream, write, write_to
 from lakescan.spark.drop_in.interception import intercept, is_running, record, restore_all, running
 from lakescan.spark.drop_in.sessions import (
@@ -82,12 +81,11 @@ def _enable(spark: SparkSession) -> EnabledSession:
     removable = {name: value for name, value in found.removed.items() if name.startswith((PREFIX, DEFAULT_CATALOG))}
     for name in removable:
         spark.conf.unset(name)
-    for name, properties in found.catalogs.items():
-        register_catalog(name, properties)
+    state = EnabledSession(ref(spark), found.catalogs, found.session_catalog, removable)
+    state.register_catalogs()
     register(spark)
     if found.default_catalog is not None:
         spark.conf.set(NAMESPACE, found.default_catalog)
-    state = EnabledSession(ref(spark), found.catalogs, found.session_catalog, removable)
     add_session(spark, state)
     return state
 

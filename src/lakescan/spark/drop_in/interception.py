@@ -41,6 +41,7 @@ def intercept(owner: type, name: str, session_of: Callable[[Any], Any], handler:
             if is_running() or (session := find_session(session_of(self))) is None:
                 return original(self, *args, **kwargs)
             with raise_as_spark(), running():
+                session.register_catalogs()
                 found = handler(session, self, *args, **kwargs)
             return original(self, *args, **kwargs) if found is NOT_OURS else found
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
+from lakescan.catalogs.registry import register_catalog
 from lakescan.spark.session import conf
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class EnabledSession:
         found: SparkSession | None = self._spark()
         assert found is not None
         return found
+
+    def register_catalogs(self) -> None:
+        """Register the session's catalogs in this process, where another session may have other ones of these names."""
+        for name, properties in self.catalogs.items():
+            register_catalog(name, properties)
 
     def to_json(self) -> str:
         """Return the state as text for the session's setting `STATE`."""
