@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 from lakescan.spark.drop_in import catalog, read, statements, stream, write, write_to
-from lakescan.spark.drop_in.interception import intercept, is_running, record, restore_all, running
+from lakescan.spark.drop_in.delta_module import provide_delta_module, remove_delta_module
+from lakescan.spark.drop_in.interception import (
+    intercept,
+    intercept_function,
+    is_running,
+    record,
+    restore_all,
+    running,
+)
 from lakescan.spark.drop_in.sessions import (
+    STATE,
     EnabledSession,
     add_session,
     enable_all,
     find_session,
+    forget_removed,
     has_sessions,
+    note_change,
+    on_refresh,
     remove_session,
+    removed_setting,
 )
-from lakescan.spark.drop_in.settings import DEFAULT_CATALOG, PREFIX, read_jar_settings
+from lakescan.spark.drop_in.settings import DEFAULT_CATALOG, PREFIX, JarSettings, read_jar_settings
 from lakescan.spark.registration import register
-from lakescan.spark.session import is_connect
+from lakescan.spark.session import conf, is_connect
 from lakescan.spark.statements.names import NAMESPACE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger("lakescan")
+_SETS = re.compile(r"\s*(?:set|reset)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -43,9 +59,9 @@ class Enabled:
 
 def enable(spark: SparkSession) -> Enabled:
     """Enable a session; see `lakescan.spark.enable`."""
-    install()
+    install(is_connect(spark))
     with running():
-        state = find_session(spark) or _enable(spark)
+        state = find_session(spark) or _enable(spark, strict=True)
     places = {name: own.get("warehouse") or own.get("uri") for name, own in state.catalogs.items()}
     return Enabled(places, state.session_catalog)
 
@@ -62,11 +78,12 @@ def disable(spark: SparkSession) -> None:
         remove_session(spark)
     if not has_sessions():
         restore_all()
+        remove_delta_module()
 
 
 def enable_every_session() -> None:
     """Enable each session of this process when it is first used, as `lakescan run` does."""
-    install()
+    install("pyspark.sql.connect.session" in sys.modules)
 
     def hook(spark: SparkSession) -> EnabledSession:
         with running():
@@ -75,19 +92,43 @@ def enable_every_session() -> None:
     enable_all(hook)
 
 
-def _enable(spark: SparkSession) -> EnabledSession:
+def _enable(spark: SparkSession, *, strict: bool = False) -> EnabledSession:
     settings = _settings(spark)
     found = read_jar_settings(settings)
-    removable = {name: value for name, value in found.removed.items() if name.startswith((PREFIX, DEFAULT_CATALOG))}
-    for name in removable:
-        spark.conf.unset(name)
-    state = EnabledSession(ref(spark), found.catalogs, found.session_catalog, removable)
-    state.register_catalogs()
+    state = EnabledSession(spark, found.catalogs, found.session_catalog, _removable(found))
+    state.register_catalogs(strict=strict)
     register(spark)
-    if found.default_catalog is not None:
-        spark.conf.set(NAMESPACE, found.default_catalog)
+    _apply(spark, found, settings)
     add_session(spark, state)
     return state
+
+
+def _refresh(state: EnabledSession) -> None:
+    """Read a session's settings again after a change: catalogs that are new, and those with other properties."""
+    with running():
+        spark = state.spark
+        settings = _settings(spark)
+        found = read_jar_settings({**state.removed, **settings})
+        state.update(found.catalogs, found.session_catalog, {**state.removed, **_removable(found)})
+        state.register_catalogs()
+        _apply(spark, found, settings)
+        spark.conf.set(STATE, state.to_json())
+
+
+def _removable(found: JarSettings) -> dict[str, str]:
+    return {name: value for name, value in found.removed.items() if name.startswith((PREFIX, DEFAULT_CATALOG))}
+
+
+def _apply(spark: SparkSession, found: JarSettings, settings: Mapping[str, str]) -> None:
+    """Remove settings that Spark cannot load, and use the default catalog unless `USE` named another one.
+
+    `settings` are the session's settings.
+    """
+    for name in _removable(found):
+        if name in settings:
+            spark.conf.unset(name)
+    if found.default_catalog is not None and DEFAULT_CATALOG in settings and conf(spark, NAMESPACE) is None:
+        spark.conf.set(NAMESPACE, found.default_catalog)
 
 
 def _settings(spark: SparkSession) -> dict[str, str]:
@@ -95,47 +136,56 @@ def _settings(spark: SparkSession) -> dict[str, str]:
     return {str(key): str(value) for key, value in dict(own).items()}
 
 
-def install() -> None:
-    """Intercept the methods of PySpark's classes, classic and Connect, once per process."""
-    from pyspark.sql import classic, readwriter, session
-    from pyspark.sql import catalog as catalogs
-    from pyspark.sql.classic import dataframe
-    from pyspark.sql.streaming import readwriter as streams
+def install(connect: bool = False) -> None:
+    """Intercept the methods of PySpark's classes, once per process.
 
-    classes = [
-        _Classes(
-            session.SparkSession,
-            dataframe.DataFrame,
-            readwriter.DataFrameReader,
-            readwriter.DataFrameWriter,
-            streams.DataStreamReader,
-            streams.DataStreamWriter,
-            catalogs.Catalog,
-        )
-    ]
-    del classic
+    Args:
+        connect: Also those of Connect's classes. Importing these takes long, so classic jobs do without.
+    """
+    provide_delta_module()
+    on_refresh(_refresh)
+    for each in (_classic_classes(), _connect_classes() if connect else None):
+        if each is not None:
+            each.intercept()
+
+
+def _classic_classes() -> _Classes | None:
     try:
-        from pyspark.sql.connect import catalog as connect_catalogs
-        from pyspark.sql.connect import dataframe as connect_dataframe
-        from pyspark.sql.connect import readwriter as connect_readwriter
-        from pyspark.sql.connect import session as connect_session
-        from pyspark.sql.connect.streaming import readwriter as connect_streams
-    except ImportError:  # Connect's libraries are not installed
-        pass
-    else:
-        classes.append(
-            _Classes(
-                connect_session.SparkSession,
-                connect_dataframe.DataFrame,
-                connect_readwriter.DataFrameReader,
-                connect_readwriter.DataFrameWriter,
-                connect_streams.DataStreamReader,
-                connect_streams.DataStreamWriter,
-                connect_catalogs.Catalog,
-            )
-        )
-    for each in classes:
-        each.intercept()
+        from pyspark.sql import catalog as catalogs
+        from pyspark.sql import conf as settings
+        from pyspark.sql import readwriter, session
+        from pyspark.sql.classic import dataframe
+        from pyspark.sql.streaming import readwriter as streams
+    except ImportError:  # a client of Connect without Java's libraries
+        return None
+    return _Classes(
+        session.SparkSession,
+        dataframe.DataFrame,
+        readwriter.DataFrameReader,
+        readwriter.DataFrameWriter,
+        streams.DataStreamReader,
+        streams.DataStreamWriter,
+        catalogs.Catalog,
+        settings.RuntimeConfig,
+    )
+
+
+def _connect_classes() -> _Classes:
+    from pyspark.sql.connect import catalog as catalogs
+    from pyspark.sql.connect import conf as settings
+    from pyspark.sql.connect import dataframe, readwriter, session
+    from pyspark.sql.connect.streaming import readwriter as streams
+
+    return _Classes(
+        session.SparkSession,
+        dataframe.DataFrame,
+        readwriter.DataFrameReader,
+        readwriter.DataFrameWriter,
+        streams.DataStreamReader,
+        streams.DataStreamWriter,
+        catalogs.Catalog,
+        settings.RuntimeConf,
+    )
 
 
 @dataclass(frozen=True)
@@ -149,6 +199,7 @@ class _Classes:
     stream_reader: type
     stream_writer: type
     catalog: type
+    settings: type
 
     def intercept(self) -> None:
         """Intercept the methods that may name tables."""
@@ -159,7 +210,11 @@ class _Classes:
         for name, handler in (("load", read.load), ("table", read.reader_table)):
             intercept(self.reader, name, read.session_of_reader, handler)
         record(self.writer, ("format", "mode", "option", "options", "partitionBy", "bucketBy", "sortBy", "clusterBy"))
-        for name, handler in (("save", write.save), ("saveAsTable", write.save_as_table), ("insertInto", write.insert_into)):
+        for name, handler in (
+            ("save", write.save),
+            ("saveAsTable", write.save_as_table),
+            ("insertInto", write.insert_into),
+        ):
             intercept(self.writer, name, write.session_of_writer, handler)
         intercept(self.frame, "writeTo", lambda frame: frame.sparkSession, write_to.write_to)
         record(self.stream_reader, ("format", "schema", "option", "options"))
@@ -167,11 +222,100 @@ class _Classes:
             intercept(self.stream_reader, name, read.session_of_reader, handler)
         record(
             self.stream_writer,
-            ("format", "outputMode", "option", "options", "partitionBy", "clusterBy", "queryName", "trigger"),
+            (
+                *("format", "outputMode", "option", "options", "partitionBy", "clusterBy", "queryName", "trigger"),
+                "foreach",
+            ),
         )
-        for name, handler in (("start", stream.start), ("toTable", stream.to_table), ("foreachBatch", stream.foreach_batch)):
+        for name, handler in (
+            ("start", stream.start),
+            ("toTable", stream.to_table),
+            ("foreachBatch", stream.foreach_batch),
+        ):
             intercept(self.stream_writer, name, stream.session_of_writer, handler)
         catalog.intercept_catalog(self.catalog)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Notice changes of settings, and sessions that are derived from enabled ones."""
+        intercept_function(self.session, "sql", _watch_sql, "settings")
+        intercept_function(self.settings, "set", _watch_set, "settings")
+        intercept_function(self.settings, "unset", _watch_unset, "settings")
+        intercept_function(self.settings, "get", _restore_get, "settings")
+        intercept_function(self.session.Builder, "getOrCreate", _watch_builder, "settings")  # type: ignore[attr-defined]
+        for name in ("newSession", "cloneSession"):
+            intercept_function(self.session, name, _enable_derived, "sessions")
+
+
+def _watch_sql(original: Any) -> Any:
+    @functools.wraps(original)
+    def sql(self: Any, sqlQuery: Any, *args: Any, **kwargs: Any) -> Any:
+        found = original(self, sqlQuery, *args, **kwargs)
+        if not is_running() and isinstance(sqlQuery, str) and _SETS.match(sqlQuery):
+            note_change(None)
+        return found
+
+    return sql
+
+
+def _watch_set(original: Any) -> Any:
+    @functools.wraps(original)
+    def set(self: Any, key: str, *args: Any, **kwargs: Any) -> None:
+        original(self, key, *args, **kwargs)
+        if not is_running() or key == NAMESPACE:
+            note_change(key)
+
+    return set
+
+
+def _watch_unset(original: Any) -> Any:
+    @functools.wraps(original)
+    def unset(self: Any, key: str) -> None:
+        original(self, key)
+        if not is_running():
+            forget_removed(self, key)
+        if not is_running() or key == NAMESPACE:
+            note_change(key)
+
+    return unset
+
+
+def _restore_get(original: Any) -> Any:
+    """Make `spark.conf.get` return settings that `enable` removed."""
+
+    @functools.wraps(original)
+    def get(self: Any, key: str, *args: Any, **kwargs: Any) -> Any:
+        if not is_running() and str(key).startswith((PREFIX, DEFAULT_CATALOG)):
+            value = removed_setting(self, key)
+            if value is not None:
+                return value
+        return original(self, key, *args, **kwargs)
+
+    return get
+
+
+def _watch_builder(original: Any) -> Any:
+    @functools.wraps(original)
+    def getOrCreate(self: Any) -> Any:
+        found = original(self)
+        if any(str(key).startswith((PREFIX, DEFAULT_CATALOG)) for key in self._options):
+            note_change(PREFIX)
+        if is_connect(found):
+            install(connect=True)
+        return found
+
+    return getOrCreate
+
+
+def _enable_derived(original: Any) -> Any:
+    @functools.wraps(original)
+    def derive(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found = original(self, *args, **kwargs)
+        if not is_running() and find_session(self) is not None:
+            enable(found)
+        return found
+
+    return derive
 
 
 __all__ = ["Enabled", "disable", "enable", "enable_every_session", "is_connect", "is_running"]

@@ -1,8 +1,8 @@
 """Intercept methods of PySpark's classes in enabled sessions, and pass all other calls on unchanged.
 
 A method is replaced in its class, once per process. The replacement asks a handler only if the call's session is
-enabled. The handler returns `NOT_OURS` for a call that does not concern lakescan's tables: then the original method runs
-with the same arguments. Calls that lakescan itself makes while a handler runs are never intercepted.
+enabled. The handler returns `NOT_OURS` for a call that does not concern lakescan's tables: then the original method
+runs with the same arguments. Calls that lakescan itself makes while a handler runs are never intercepted.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from lakescan.spark.drop_in.errors import raise_as_spark
-from lakescan.spark.drop_in.sessions import EnabledSession, find_session
+from lakescan.spark.drop_in.sessions import EnabledSession, find_session, in_use
 
 NOT_OURS: Any = object()
 CALLS = "_lakescan_calls"  # the attribute of a reader or writer with the calls that configured it
 Handler = Callable[..., Any]
 
-_ORIGINALS: dict[tuple[type, str], Any] = {}
+_BEFORE: dict[tuple[type, str, str], Any] = {}  # methods before their replacement, by class, name and purpose
 _LOCK = threading.Lock()
 _RUNNING = threading.local()
 
@@ -40,8 +40,7 @@ def intercept(owner: type, name: str, session_of: Callable[[Any], Any], handler:
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             if is_running() or (session := find_session(session_of(self))) is None:
                 return original(self, *args, **kwargs)
-            with raise_as_spark(), running():
-                session.register_catalogs()
+            with raise_as_spark(), running(), in_use(session):
                 found = handler(session, self, *args, **kwargs)
             return original(self, *args, **kwargs) if found is NOT_OURS else found
 
@@ -75,22 +74,25 @@ def recorded_calls(builder: Any) -> list[tuple[str, tuple[Any, ...], dict[str, A
     return found
 
 
-def intercept_function(owner: type, name: str, make: Callable[[Any], Any]) -> None:
-    """Replace a method of a class by `make(original)`, once; a class without this method is left as it is."""
+def intercept_function(owner: type, name: str, make: Callable[[Any], Any], purpose: str = "") -> None:
+    """Replace a method of a class by `make(original)`, once for each purpose.
+
+    A class without this method is left as it is.
+    """
     with _LOCK:
-        original = owner.__dict__.get(name)
-        if original is None or (owner, name) in _ORIGINALS:
+        before = owner.__dict__.get(name)
+        if before is None or (owner, name, purpose) in _BEFORE:
             return
-        _ORIGINALS[owner, name] = original
-        setattr(owner, name, make(original))
+        _BEFORE[owner, name, purpose] = before
+        setattr(owner, name, make(before))
 
 
 def restore_all() -> None:
     """Put all original methods back."""
     with _LOCK:
-        for (owner, name), original in _ORIGINALS.items():
-            setattr(owner, name, original)
-        _ORIGINALS.clear()
+        for (owner, name, _), before in reversed(_BEFORE.items()):
+            setattr(owner, name, before)
+        _BEFORE.clear()
 
 
 def is_running() -> bool:
@@ -118,4 +120,14 @@ def not_running() -> Iterator[None]:
         _RUNNING.depth = depth
 
 
-__all__ = ["NOT_OURS", "EnabledSession", "intercept", "is_running", "not_running", "record", "recorded_calls", "restore_all", "running"]
+__all__ = [
+    "NOT_OURS",
+    "EnabledSession",
+    "intercept",
+    "is_running",
+    "not_running",
+    "record",
+    "recorded_calls",
+    "restore_all",
+    "running",
+]

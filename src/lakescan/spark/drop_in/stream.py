@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption
 from lakescan.spark.drop_in.calls import Calls
-from lakescan.spark.drop_in.interception import NOT_OURS, recorded_calls
+from lakescan.spark.drop_in.interception import CALLS, NOT_OURS, recorded_calls
 from lakescan.spark.drop_in.names import FORMATS, table_parts
 from lakescan.spark.drop_in.read import parts_of_place
-from lakescan.spark.drop_in.sessions import EnabledSession, find_session
+from lakescan.spark.drop_in.sessions import EnabledSession, check_streams
+from lakescan.spark.session import conf, is_connect
 from lakescan.spark.writing.table_writer import to_table as start_to_table
+
+_CHECKPOINTS = "spark.sql.streaming.checkpointLocation"  # session setting: the folder of checkpoints
 
 
 def session_of_writer(writer: Any) -> Any:
     """Return the session of a stream's writer, classic or Connect."""
-    found = getattr(writer, "_spark", None) or getattr(writer, "_session", None)
-    return found
+    return getattr(writer, "_spark", None) or getattr(writer, "_session", None)
 
 
 def load(
@@ -47,6 +50,8 @@ def table(session: EnabledSession, reader: Any, tableName: str) -> Any:
 
 def _read(session: EnabledSession, parts: tuple[str, ...], options: dict[str, Any]) -> Any:
     is_path = parts[0] in FORMATS and len(parts) == 2
+    if not is_path:
+        check_streams(session)
     place = parts[1] if is_path else ".".join(map(backquote, parts))
     source = parts[0] if is_path else "lakescan"
     return session.spark.readStream.format(source).options(**options).load(place)
@@ -58,20 +63,19 @@ def start(
     path: str | None = None,
     format: str | None = None,
     outputMode: str | None = None,
-    partitionBy: Any = None,
+    partitionBy: str | list[str] | None = None,
     queryName: str | None = None,
     **options: Any,
 ) -> Any:
     """Run `df.writeStream.start`."""
-    calls = Calls.of(writer).given(options, format=format, output_mode=outputMode, query_name=queryName)
-    name = None if any(each[0] in ("foreachBatch", "foreach") for each in recorded_calls(writer)) else calls.our_format(session.spark)
-    if name is None or (calls.format or "").lower() not in FORMATS:
+    calls = _calls(writer, options, format, outputMode, partitionBy, queryName)
+    name = calls.our_format(session.spark)
+    if name is None or (format is None and _runs_a_function(writer)):
         return NOT_OURS
     place = path if path is not None else calls.options.pop("path", None)
     if place is None:
-        raise InvalidOption(f"start of format {name} needs a path")
-    parts = parts_of_place(session, name, place)
-    return _start(session, writer, parts, calls, partitionBy, options)
+        raise InvalidOption(f"start of format {name} needs a path or a table's name")
+    return _start(session, writer, parts_of_place(session, name, place), calls)
 
 
 def to_table(
@@ -80,29 +84,105 @@ def to_table(
     tableName: str,
     format: str | None = None,
     outputMode: str | None = None,
-    partitionBy: Any = None,
+    partitionBy: str | list[str] | None = None,
     queryName: str | None = None,
     **options: Any,
 ) -> Any:
-    """Run `df.writeStream.toTable`."""
+    """Run `df.writeStream.toTable`, which creates a table that does not exist."""
     parts = table_parts(session, tableName)
     if parts is None:
         return NOT_OURS
-    calls = Calls.of(writer).given(options, format=format, output_mode=outputMode, query_name=queryName)
-    return _start(session, writer, parts, calls, partitionBy, options)
+    calls = _calls(writer, options, format, outputMode, partitionBy, queryName)
+    return _start(session, writer, parts, calls)
 
 
-def _start(
-    session: EnabledSession, writer: Any, parts: tuple[str, ...], calls: Calls, columns: Any, options: dict[str, Any]
-) -> Any:
-    by = [columns] if isinstance(columns, str) else columns or calls.partition_by
-    text = ".".join(map(backquote, parts))
-    name = None if calls.format is None or calls.format.lower() not in FORMATS else calls.format.lower()
-    return start_to_table(writer, text, name, calls.output_mode, by, calls.query_name, (), options)
+def _calls(
+    writer: Any,
+    options: dict[str, Any],
+    format: str | None,
+    mode: str | None,
+    columns: str | list[str] | None,
+    name: str | None,
+) -> Calls:
+    calls = Calls.of(writer).given(options, format=format, output_mode=mode, query_name=name)
+    if columns is not None:
+        calls.partition_by = [columns] if isinstance(columns, str) else list(columns)
+    return calls
+
+
+def _runs_a_function(writer: Any) -> bool:
+    """Return whether the last call that set the destination is `foreachBatch` or `foreach`, rather than `format`."""
+    names = [each[0] for each in recorded_calls(writer) if each[0] in ("foreachBatch", "foreach", "format")]
+    return bool(names) and names[-1] != "format"
+
+
+def _start(session: EnabledSession, writer: Any, parts: tuple[str, ...], calls: Calls) -> Any:
+    name = (calls.format or "").lower()
+    if parts[0] not in FORMATS or len(parts) != 2:
+        check_streams(session)
+    return start_to_table(
+        writer,
+        ".".join(map(backquote, parts)),
+        name if name in FORMATS else None,
+        calls.output_mode,
+        calls.partition_by,
+        calls.query_name,
+        (),
+        {**calls.options, **_checkpoint(session, calls)},
+    )
+
+
+def _checkpoint(session: EnabledSession, calls: Calls) -> dict[str, str]:
+    """Return the checkpoint as an option, if it is in the folder of the session's setting.
+
+    The sink reads the query's id there, and Spark passes only options to it.
+    """
+    if any(each.lower() == "checkpointlocation" for each in calls.options):
+        return {}
+    folder = conf(session.spark, _CHECKPOINTS)
+    return {"checkpointLocation": f"{folder.rstrip('/')}/{calls.query_name or uuid4()}"} if folder else {}
 
 
 def foreach_batch(session: EnabledSession, writer: Any, func: Any) -> Any:
     """Run `df.writeStream.foreachBatch`: the session of the batches is enabled, too."""
-    writer.__dict__.setdefault("_lakescan_calls", []).append(("foreachBatch", (func,), {}))
-    find_session(session.spark)
-    return NOT_OURS
+    if not callable(func):
+        return NOT_OURS
+    found = writer.foreachBatch(EnabledBatch(func))
+    writer.__dict__.setdefault(CALLS, []).append(("foreachBatch", (func,), {}))
+    return found
+
+
+class EnabledBatch:
+    """A function of `foreachBatch` whose batches' session is enabled. On Connect, it runs in a process of the server."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __call__(self, frame: Any, batch_id: int) -> Any:
+        """Run the user's function for a batch."""
+        spark = frame.sparkSession
+        if is_connect(spark):
+            from lakescan.spark.drop_in.enable import install
+
+            install(connect=True)
+        else:
+            _reach_java(frame)
+        return self._function(frame, batch_id)
+
+
+def _reach_java(frame: Any) -> None:
+    """Let `frame._jdf.sparkSession().sql(...)`, a habit from before `frame.sparkSession`, reach lakescan's tables."""
+    java_frame, spark = frame._jdf, frame.sparkSession
+    get_session = java_frame.sparkSession
+
+    def session() -> Any:
+        found = get_session()
+        run_on_java = found.sql
+
+        def sql(text: str, *args: Any) -> Any:
+            return spark.sql(text)._jdf if not args else run_on_java(text, *args)
+
+        found.sql = sql
+        return found
+
+    java_frame.sparkSession = session
