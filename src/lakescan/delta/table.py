@@ -156,6 +156,12 @@ class DeltaTable:
         made._planned = (protocol, metadata)
         return made
 
+    def follow(self) -> DeltaTable:
+        """Return the newest version of the table that is now in the folder; this object if it is the same version."""
+        found = self.reopen()
+        is_same = found._end.latest == self._end.latest and found._end.commits[-1:] == self._end.commits[-1:]
+        return self if is_same and (found._end.commits or found._end == self._end) else found
+
     def reopen(self) -> DeltaTable:
         """Open the table in the folder again; it may be another table now."""
         return DeltaTable.open(self._location, self.storage)
