@@ -128,6 +128,12 @@ class DeltaFormat:
 
         create_table(absolute(location), definition, Storage(storage_options))
 
+    def replace_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
+        """Replace the table in a folder by an empty one, or create it; earlier versions stay in the history."""
+        from lakescan.delta.commit.creation import replace_table
+
+        replace_table(absolute(location), definition, Storage(storage_options))
+
     def replace(self, committer: TableCreator, found: CatalogTable, definition: TableDefinition) -> None:
         """Replace the table in its folder by an empty one."""
         from lakescan.delta.commit.creation import replace_table

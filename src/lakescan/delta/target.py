@@ -59,7 +59,7 @@ from lakescan.delta.metadata.protocol import CLUSTERING, Metadata, Protocol, che
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.scan_files import DeltaScanFiles
 from lakescan.delta.table import DeltaTable, no_refs
-from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature, nearest
+from lakescan.errors import CommitConflict, ConflictCause, InvalidOption, UnsupportedFeature, nearest
 from lakescan.formats.table_format import TableFormat
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
@@ -418,7 +418,7 @@ class DeltaTarget(
                 )
                 raise CommitConflict(
                     f"{self.name}: a concurrent commit changed its columns or properties, {what}: retry the write"
-                )
+                ).because(ConflictCause.METADATA)
             metadata = metadata or new.metadata
             protocol = protocol or self.version.protocol.with_features(new.protocol.features)
         DeltaCommit(
@@ -570,7 +570,7 @@ class DeltaTarget(
             raise CommitConflict(
                 f"{self.name}: another writer changed its columns, properties or protocol since version "
                 f"{before[0]}: retry the write"
-            )
+            ).because(ConflictCause.METADATA)
 
     @errors_name_table
     def require_same_table(self, before: TableFormat) -> DeltaTarget:

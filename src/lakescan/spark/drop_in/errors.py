@@ -8,6 +8,8 @@ from functools import cache
 from typing import Any
 
 from lakescan.errors import (
+    AmbiguousMerge,
+    CommitConflict,
     IsAView,
     InvalidFilter,
     InvalidOption,
@@ -37,6 +39,7 @@ _CLASSES: tuple[tuple[type[LakescanError], str, str], ...] = (
     (InvalidFilter, "AnalysisException", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
     (InvalidOption, "IllegalArgumentException", "INVALID_PARAMETER_VALUE"),
     (UnsupportedFeature, "UnsupportedOperationException", "UNSUPPORTED_FEATURE"),
+    (AmbiguousMerge, "UnsupportedOperationException", "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"),
 )
 
 
@@ -51,26 +54,40 @@ def raise_as_spark() -> Iterator[None]:
 
 def spark_error(error: LakescanError) -> Exception:
     """Return an error of both lakescan's class and PySpark's, with the same message; the error itself without one."""
-    from pyspark.errors import PySparkException
+    from pyspark import errors
 
-    if isinstance(error, PySparkException):
+    from lakescan.spark.drop_in.delta_exceptions import conflict_class
+
+    if isinstance(error, errors.PySparkException):
         return error
+    if isinstance(error, CommitConflict) and (conflict := conflict_class(error)) is not None:
+        return error_of_class(error, *conflict)
     for kind, name, condition in _CLASSES:
         if isinstance(error, kind):
-            found: Any = _class_of(type(error), name)
-            new = found.__new__(found)
-            new.__dict__.update(error.__dict__)
-            new.args = error.args
-            new._fill(str(error), condition)
-            result: Exception = new
-            return result
+            return error_of_class(error, getattr(errors, name), condition)
     return error
 
 
+def error_of_class(error: LakescanError, base: type, condition: str) -> Exception:
+    """Return an error of both lakescan's class and `base`, with the same message.
+
+    Args:
+        error: The error.
+        base: A class of PySpark's errors.
+        condition: The error condition, as `getCondition` returns it.
+    """
+    found: Any = _class_of(type(error), base)
+    new = found.__new__(found)
+    new.__dict__.update(error.__dict__)
+    new.args = error.args
+    new._fill(str(error), condition)
+    result: Exception = new
+    return result
+
+
 @cache
-def _class_of(kind: type[LakescanError], name: str) -> type:
-    """Return the class with PySpark's name that extends PySpark's class and lakescan's."""
-    from pyspark import errors
+def _class_of(kind: type[LakescanError], base: type) -> type:
+    """Return the class that extends PySpark's class `base`, whose name it has, and lakescan's."""
 
     def fill(self: Any, message: str, condition: str) -> None:
         self._message, self._errorClass, self._messageParameters = message, condition, {}
@@ -78,8 +95,8 @@ def _class_of(kind: type[LakescanError], name: str) -> type:
         self._text, self._condition = message, condition
 
     return type(
-        name,
-        (getattr(errors, name), kind),
+        base.__name__,
+        (base, kind),
         {
             "_fill": fill,
             "__module__": "lakescan.spark.drop_in.errors",
