@@ -1,77 +1,49 @@
-"""Run a job with every session enabled: what `lakescan run` does before and around the job's own code."""
+"""Enable the sessions of a job: what `lakescan run` does once the job first uses a table of ours."""
 
 from __future__ import annotations
 
-import os
-import re
-import runpy
-import sys
-from collections.abc import Sequence
-from pathlib import Path
+import shlex
+from collections.abc import Mapping
 from typing import Any
 
-from lakescan.errors import InvalidOption
 from lakescan.spark.drop_in.enable import enable_every_session
-from lakescan.spark.drop_in.interception import intercept_function
-from lakescan.spark.drop_in.settings import EXTENSIONS, JARS, PACKAGES, read_jar_settings
+from lakescan.spark.drop_in.interception import running
+from lakescan.spark.drop_in.sessions import find_session, note_change
+from lakescan.spark.drop_in.settings import CLASS_PATHS, EXTENSIONS, JARS, PACKAGES, PREFIX, read_jar_settings
+
+_ARGUMENTS = {"--packages": PACKAGES, "--jars": JARS, "--driver-class-path": CLASS_PATHS[0]}
 
 
 def prepare() -> None:
-    """Enable every session that this process makes from now on, and provide the module `delta`."""
-    _clean_submit_arguments()
-    _intercept_builder()
+    """Enable every session that this process makes from now on."""
     enable_every_session()
 
 
-def run_script(path: str, arguments: Sequence[str]) -> None:
-    """Run a Python script as `python path arguments` does."""
-    if not os.path.exists(path):
-        raise InvalidOption(f"there is no script {path}")
-    prepare()
-    sys.argv = [path, *arguments]
-    sys.path.insert(0, str(Path(path).resolve().parent))
-    runpy.run_path(path, run_name="__main__")
+def enable_session(spark: Any) -> None:
+    """Enable a session, or read its settings again if it is enabled."""
+    note_change(PREFIX)
+    with running():
+        find_session(spark)
 
 
-def run_module(name: str, arguments: Sequence[str]) -> None:
-    """Run a module as `python -m name arguments` does."""
-    prepare()
-    sys.argv = [name, *arguments]
-    sys.path.insert(0, os.getcwd())
-    runpy.run_module(name, run_name="__main__", alter_sys=True)
+def clean_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the settings with which Spark starts that name the JARs, without them."""
+    found = read_jar_settings(settings)
+    names = [name for name in (EXTENSIONS, PACKAGES, JARS, *CLASS_PATHS) if name in {**found.removed, **found.changed}]
+    return {name: found.changed.get(name, "") for name in names}
 
 
-def _intercept_builder() -> None:
-    """Leave the JARs' classes and packages out of the settings with which sessions are made."""
-    from pyspark.sql import SparkSession
-
-    def make(original: Any) -> Any:
-        def getOrCreate(self: Any) -> Any:  # noqa: N802  PySpark's name
-            options = self._options
-            found = read_jar_settings({key: str(value) for key, value in options.items()})
-            for key in (EXTENSIONS, PACKAGES, JARS):
-                if key in found.removed:
-                    del options[key]
-                elif key in found.changed:
-                    options[key] = found.changed[key]
-            return original(self)
-
-        return getOrCreate
-
-    intercept_function(SparkSession.Builder, "getOrCreate", make)
-
-
-def _clean_submit_arguments() -> None:
-    """Leave the JARs' packages out of PYSPARK_SUBMIT_ARGS."""
-    text = os.environ.get("PYSPARK_SUBMIT_ARGS")
-    if not text:
-        return
-
-    def kept(found: re.Match[str]) -> str:
-        key = {"--packages": PACKAGES, "--jars": JARS}[found[1]]
-        settings = read_jar_settings({key: found[2]})
-        if key in settings.removed:
-            return ""
-        return f"{found[1]} {settings.changed.get(key, found[2])}"
-
-    os.environ["PYSPARK_SUBMIT_ARGS"] = re.sub(r"(--packages|--jars)[ =](\S+)", kept, text)
+def clean_submit_arguments(text: str) -> str:
+    """Return the arguments in `PYSPARK_SUBMIT_ARGS` without the JARs and their classes."""
+    words, kept = shlex.split(text), []
+    while words:
+        name, equals, value = words.pop(0).partition("=")
+        if name not in (*_ARGUMENTS, "--conf", "-c") or not (equals or words):
+            kept.append(f"{name}{equals}{value}")
+            continue
+        value = value if equals else words.pop(0)
+        key, _, given = value.partition("=") if name in ("--conf", "-c") else (_ARGUMENTS[name], "", value)
+        changed = clean_settings({key: given}).get(key, given)
+        if changed:
+            kept += [name, f"{key}={changed}" if name in ("--conf", "-c") else changed]
+    return shlex.join(kept)

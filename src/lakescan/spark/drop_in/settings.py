@@ -11,6 +11,7 @@ _LOG = logging.getLogger("lakescan")
 PREFIX = "spark.sql.catalog."
 DEFAULT_CATALOG = "spark.sql.defaultCatalog"
 EXTENSIONS, PACKAGES, JARS = "spark.sql.extensions", "spark.jars.packages", "spark.jars"
+CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
 SESSION_CATALOG = "spark_catalog"
 _ICEBERG, _ICEBERG_SESSION = "org.apache.iceberg.spark.SparkCatalog", "org.apache.iceberg.spark.SparkSessionCatalog"
 _DELTA = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
