@@ -24,15 +24,16 @@ from lakescan.common.schema import Schema
 from lakescan.errors import LakescanError, NoSuchColumn, SchemaChanged
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.table_format import SnapshotSelector, TableFormat
-from lakescan.options.session_settings import SessionSettings
+from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.spark.types import as_spark_batch, schema_of, spark_schema, spark_type
 from lakescan.storage.errors import redact
 from lakescan.storage.locations import normal
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.tables.time_travel import selector_from
-from lakescan.tables.wap import apply_session_reads
+from lakescan.tables.wap import apply_session_reads, is_audited
 
 FOLLOW = "follow"  # read option: the columns of a following frame, as a Spark schema in JSON
+LATE = "follow-late"  # read option: one task opens the table when it reads, for a read that Spark plans only once
 _MOST_FRAMES = 64
 _MOST_TABLES = 64
 _MOST_PLANNINGS = 128
@@ -76,6 +77,12 @@ class FollowingRead:
             return FollowingRead(spec, None, schema_of(spec))
         return FollowingRead(spec, metadata, spark_schema(spec.metadata_table(metadata).schema))
 
+    @property
+    def has_secrets(self) -> bool:
+        """Whether its options would show secrets in plans. The name of a table has none, as workers know its catalog."""
+        storage = self.spec.storage
+        return bool(storage.options) or (storage.has_secrets and not self.spec.name)
+
     def to_options(self) -> dict[str, str]:
         """Return options of `spark.read.format("lakescan")` that open the table when Spark plans the read.
 
@@ -86,20 +93,23 @@ class FollowingRead:
             options["path"] = f"{options['path']}#{self.metadata}"
         return {**options, FOLLOW: self.schema.json()}
 
-    def scan_at(self, table: TableFormat, session: SessionSettings) -> ScanSpec:
-        """Return the scan of the frame's columns in a state of the table, on the WAP branch of the session, if any.
+    def scan_at(self, table: TableFormat, staging: Callable[[], SessionSettings]) -> ScanSpec:
+        """Return the scan of the frame's columns in a state of the table.
 
-        Raises `SchemaChanged` if the table lacks a column, or has it with another type.
+        `staging` returns the staging settings of the session, and is only called for audited tables. Raises
+        `SchemaChanged` if the table lacks a column, or has it with another type.
         """
+        spec = self._at(table)
+        session = staging() if is_audited(spec) else NO_SESSION
         last = self._last[0] if self._last else None
         if last is not None and last[0] is table and last[1] == session:
             return last[2]
-        spec = self.spec if table is self.spec.table else replace(self.spec, table=table)
-        if spec.state is None:
-            spec = apply_session_reads(spec, session)
-        found = self._with_columns(spec)
+        found = self._with_columns(apply_session_reads(spec, session))
         self._last[:] = [(table, session, found)]
         return found
+
+    def _at(self, table: TableFormat) -> ScanSpec:
+        return self.spec if table is self.spec.table else replace(self.spec, table=table)
 
     def _with_columns(self, spec: ScanSpec) -> ScanSpec:
         names = self.schema.names
@@ -131,8 +141,7 @@ class FollowingRead:
     def metadata_at(self, table: TableFormat) -> MetadataTable:
         """Return the metadata table in a state of the table."""
         assert self.metadata is not None
-        spec = self.spec if table is self.spec.table else replace(self.spec, table=table)
-        return spec.metadata_table(self.metadata)
+        return self._at(table).metadata_table(self.metadata)
 
     def narrow_metadata(self, table: MetadataTable, names: Sequence[str]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         """Return a function that narrows batches of the metadata table to columns and members of the frame.
@@ -228,6 +237,9 @@ class PlanningStates:
         self._latest: OrderedDict[_Key, TableFormat] = OrderedDict()
         self._lock = Lock()
 
+    def __len__(self) -> int:
+        return len(self._plannings)
+
     def table(self, planning: str | None, read: FollowingRead) -> TableFormat:
         """Return the state of a read's table for a planning; raises the errors of opening the table."""
         with self._lock:
@@ -297,6 +309,9 @@ class FollowingReads:
     def __init__(self) -> None:
         self._known: OrderedDict[frozenset[tuple[str, str]], FollowingRead] = OrderedDict()
         self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._known)
 
     def keep(self, options: Mapping[str, str], read: FollowingRead) -> None:
         """Store the read of a frame with these options, and remove the least recently used ones above a limit."""

@@ -84,11 +84,7 @@ def following_frame(spark: SparkSession, scan: ScanSpec, metadata: str | None = 
         register(spark, names=("lakescan",))
     shown = apply_session_reads(scan, staging_of_session(spark)) if metadata is None else scan
     read = replace(FollowingRead.of(shown, metadata), spec=scan)
-    if not is_connect(spark):
-        return create_following_read(spark, read)
-    from lakescan.spark.connect import hook  # needs Connect's libraries
-
-    return hook.create_following_read(spark, read)
+    return create_following_read(spark, read)
 
 
 def _pinned_metadata(spark: SparkSession, scan: ScanSpec, metadata: str) -> DataFrame:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -21,8 +21,8 @@ from pyspark.sql.types import StructType
 from lakescan.common import types as t
 from lakescan.errors import LakescanError, UnsupportedFeature
 from lakescan.expressions.predicate import has_sql
-from lakescan.local.aggregates import Aggregate, aggregates_by_metadata
 from lakescan.formats.metadata_table import MetadataTable
+from lakescan.local.aggregates import Aggregate, aggregates_by_metadata
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.following import FOLLOW, FOLLOWING, FollowingRead
@@ -270,24 +270,28 @@ def create_following_read(spark: SparkSession, read: FollowingRead) -> DataFrame
     If its options would show secrets in plans, the data source is pickled with the read instead. Raises
     `UnsupportedFeature` if that is impossible.
     """
-    has_secrets = read.spec.storage.has_secrets
-    options = {FOLLOW: uuid4().hex} if has_secrets else read.to_options()
+    options = {FOLLOW: uuid4().hex} if read.has_secrets else read.to_options()
     frame = spark.read.format("lakescan").schema(read.schema).options(**options).load()
     if not is_connect(spark):
-        try:
-            if has_secrets:
-                pickled = CloudPickleSerializer().dumps(FollowingSource(read, _parallelism(spark, read.spec)))
-                java_class(spark).giveSource(frame._jdf, bytearray(pickled))
-            else:
-                java_class(spark).findSource(frame._jdf)
-        except Exception as error:
-            if has_secrets:
-                raise UnsupportedFeature(
-                    f"a frame that follows {read.spec.name or redact(read.spec.location)} on this Spark",
-                    f"Its storage settings cannot be hidden ({type(error).__name__}). Read a fixed version of it.",
-                ) from error
+        _give_source(spark, frame, read)
     FOLLOWING.keep(options, read)
     return frame
+
+
+def _give_source(spark: SparkSession, frame: Any, read: FollowingRead) -> None:
+    """Give a frame its data source; raises `UnsupportedFeature` if that is needed to hide secrets, and fails."""
+    try:
+        if read.has_secrets:
+            pickled = CloudPickleSerializer().dumps(FollowingSource(read, _parallelism(spark, read.spec)))
+            java_class(spark).giveSource(frame._jdf, bytearray(pickled))
+        else:
+            java_class(spark).findSource(frame._jdf)
+    except Exception as error:  # in a Spark that differs, only this session can read it
+        if read.has_secrets:
+            raise UnsupportedFeature(
+                f"a frame that follows {read.spec.name or redact(read.spec.location)} on this Spark",
+                f"Its storage settings cannot be hidden ({type(error).__name__}). Read a fixed version of it.",
+            ) from error
 
 
 class ScanCache:

@@ -188,11 +188,13 @@ class RuleAnswers:
         table = STATES.table(read["planning"], following)
         if following.metadata is not None:
             return None if read["totals"] is not None else plan_metadata(spark, following, table, read["columns"])
-        scan = following.scan_at(table, staging_of_session(spark))
+        scan = following.scan_at(table, partial(staging_of_session, spark))
         is_refused = any(conf(spark, name) == value for name, value in _REFUSED.items())
         if read["totals"] is not None:
             is_limited = scan.max_rows is not None or is_refused or scan.lane == "arrow"
-            return None if is_limited else _as_json(answer_totals(spark, scan, None, read["totals"], read["conditions"]))
+            return (
+                None if is_limited else _as_json(answer_totals(spark, scan, None, read["totals"], read["conditions"]))
+            )
         return plan_following(
             spark,
             scan,

@@ -39,7 +39,7 @@ from lakescan.formats.metadata_table import MetadataTable
 from lakescan.options.read import ReadOptions
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
-from lakescan.spark.following import FOLLOW, FollowingRead, newest_table
+from lakescan.spark.following import FOLLOW, LATE, FollowingRead, newest_table
 from lakescan.spark.source.partitions import SharedContext, group_partitions, read_partition
 from lakescan.spark.source.pushdown import usable_predicate
 from lakescan.spark.source.stream import TableStreamReader
@@ -136,17 +136,24 @@ class TableSource(DataSource):
         return FollowingRead(scan, name, StructType.fromJson(json.loads(text)))
 
     def _following_reader(self, schema: StructType | pa.Schema) -> DataSourceReader:
-        """Return a reader of the table's state of now, where no rule of Spark's optimizer replaces the read."""
+        """Return a reader of the table's state of now, where no rule or hook replaces the read.
+
+        With the option `follow-late`, a task opens the table instead.
+        """
+        if any(name.lower() == LATE for name in self.options):
+            return LateReader(self, schema)
+        return self.open_reader(schema)
+
+    def open_reader(self, schema: StructType | pa.Schema) -> DataSourceReader:
+        """Return a reader of the current state of the table that the read follows."""
         read = self.following
         assert read is not None
         table = newest_table(read.spec, read.spec.table)
-        names = list(schema.names)
         if read.metadata is not None:
             found = read.metadata_at(table)
-            return MetadataReader(found, StructType([read.schema[name] for name in names]), read)
-        scan = read.scan_at(table, self.session)
-        staged = StagedReads.record(replace(scan, state=None), self.session)
-        return self._reader_of(scan, staged, schema)
+            return MetadataReader(found, StructType([read.schema[name] for name in schema.names]), read)
+        scan = read.scan_at(table, lambda: self.session)
+        return self._reader_of(scan, StagedReads.record(replace(scan, state=None), self.session), schema)
 
     @property
     def batch_scan(self) -> tuple[ScanSpec, StagedReads | None] | None:
@@ -212,7 +219,7 @@ class TableSource(DataSource):
         The path names a metadata table after `#`. Raises `InvalidOption` without a path, and the errors of
         `lakescan.table`.
         """
-        given = {name: value for name, value in self.options.items() if name.lower() != FOLLOW}
+        given = {name: value for name, value in self.options.items() if name.lower() not in (FOLLOW, LATE)}
         options = ReadOptions.parse({"time-zone": self.time_zone}).merge(given)
         if options.path is None:
             raise InvalidOption(f"format {self.format_name!r} needs a path: .load(path), or OPTIONS (path '...')")
@@ -396,6 +403,26 @@ class MetadataReader(DataSourceReader):
                     yield self._narrow(batch)
                 else:
                     yield as_spark_batch(batch.select(names), [by_name[n] for n in names], self._schema)
+
+
+class LateReader(DataSourceReader):
+    """Reads a table that it follows in a single task, which opens the table when it runs.
+
+    Spark plans a read in a view, or in the batches of a stream, only once: its partitions would be of the first query.
+    """
+
+    def __init__(self, source: TableSource, schema: StructType | pa.Schema) -> None:
+        self._source, self._schema = source, schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return one partition."""
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield all rows of the table, as batches in Spark's Arrow schema."""
+        reader: Any = self._source.open_reader(self._schema)
+        for each in reader.partitions():
+            yield from reader.read(each)
 
 
 def check_catalog_name(path: str) -> None:
