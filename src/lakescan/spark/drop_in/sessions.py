@@ -104,9 +104,11 @@ class EnabledSession:
         lend(SPARK, SparkCatalog() if self.session_catalog == "delta" else None)
 
     def conflicts_with(self, other: EnabledSession) -> bool:
+        """Return whether a name is that of different catalogs in both sessions, which may be Spark's own catalog."""
+        return self.session_catalog != other.session_catalog or self.differs_from(other)
+
+    def differs_from(self, other: EnabledSession) -> bool:
         """Return whether both sessions have a catalog of the same name with different properties."""
-        if self.session_catalog != other.session_catalog:
-            return True
         if self.catalogs is other.catalogs or self.catalogs == other.catalogs:
             return False
         return any(other.catalogs.get(name, own) != own for name, own in self.catalogs.items())
@@ -229,7 +231,7 @@ def check_streams(state: EnabledSession) -> None:
     The workers of a stream serve all sessions of this process, and know a catalog by its name.
     """
     for other in list(_ENABLED.values()):
-        if other is not None and other is not state and state.conflicts_with(other):
+        if other is not None and other is not state and state.differs_from(other):
             raise UnsupportedFeature(
                 "streams by name while two enabled sessions have different catalogs of the same name",
                 "Give one of the catalogs another name, or disable the other session.",

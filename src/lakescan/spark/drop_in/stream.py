@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 from uuid import uuid4
 
+from lakescan.api.catalog import Catalog
+from lakescan.api.open import table as open_table
+from lakescan.catalogs.formats import DEFAULT
 from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption
 from lakescan.spark.drop_in.calls import Calls
 from lakescan.spark.drop_in.interception import CALLS, NOT_OURS, recorded_calls
-from lakescan.spark.drop_in.names import FORMATS, table_parts
+from lakescan.spark.drop_in.names import FORMATS, new_table_parts, table_parts
 from lakescan.spark.drop_in.read import parts_of_place
+from lakescan.spark.drop_in.session_catalog import SPARK
 from lakescan.spark.drop_in.sessions import EnabledSession, check_streams
 from lakescan.spark.session import conf, is_connect
 from lakescan.spark.writing.table_writer import to_table as start_to_table
@@ -49,12 +53,20 @@ def table(session: EnabledSession, reader: Any, tableName: str) -> Any:
 
 
 def _read(session: EnabledSession, parts: tuple[str, ...], options: dict[str, Any]) -> Any:
-    is_path = parts[0] in FORMATS and len(parts) == 2
-    if not is_path:
-        check_streams(session)
-    place = parts[1] if is_path else ".".join(map(backquote, parts))
-    source = parts[0] if is_path else "lakescan"
+    source, place = _source_of(session, parts)
     return session.spark.readStream.format(source).options(**options).load(place)
+
+
+def _source_of(session: EnabledSession, parts: tuple[str, ...]) -> tuple[str, str]:
+    """Return the data source of a table and its path there: a folder, or a name of a catalog that workers know."""
+    if parts[0].lower() in FORMATS and len(parts) == 2 and parts[0] not in session.catalogs:
+        return parts[0].lower(), parts[1]
+    name = ".".join(map(backquote, parts))
+    if parts[0] == SPARK and SPARK not in session.catalogs:  # workers cannot ask the session for its tables
+        table = open_table(name)
+        return table.format, table.location
+    check_streams(session)
+    return "lakescan", name
 
 
 def start(
@@ -89,11 +101,37 @@ def to_table(
     **options: Any,
 ) -> Any:
     """Run `df.writeStream.toTable`, which creates a table that does not exist."""
-    parts = table_parts(session, tableName)
+    calls = _calls(writer, options, format, outputMode, partitionBy, queryName)
+    parts = new_table_parts(session, tableName, calls.our_format(session.spark))
     if parts is None:
         return NOT_OURS
-    calls = _calls(writer, options, format, outputMode, partitionBy, queryName)
+    if parts[0] not in FORMATS or len(parts) != 2:
+        _create_missing(writer, parts, calls)
     return _start(session, writer, parts, calls)
+
+
+def _create_missing(writer: Any, parts: tuple[str, ...], calls: Calls) -> None:
+    """Create a table that does not exist, with the nullable columns of the stream, before its first micro-batch."""
+    catalog, name = Catalog(parts[0]), ".".join(map(backquote, parts[1:]))
+    if catalog.table_exists(name):
+        return
+    format = (calls.format or "").lower()
+    catalog.create_table(
+        name,
+        _frame_of(writer).schema.toNullable(),
+        format=format if format in FORMATS else DEFAULT,
+        partition_by=calls.partition_by,
+        location=next((value for key, value in calls.options.items() if key.lower() == "path"), None),
+    )
+
+
+def _frame_of(writer: Any) -> Any:
+    """Return the data frame of a stream's writer, classic or Connect."""
+    if (found := getattr(writer, "_df", None)) is not None:
+        return found
+    from pyspark.sql.connect.dataframe import DataFrame
+
+    return DataFrame(writer._write_stream._child, writer._session)
 
 
 def _calls(
@@ -118,17 +156,17 @@ def _runs_a_function(writer: Any) -> bool:
 
 def _start(session: EnabledSession, writer: Any, parts: tuple[str, ...], calls: Calls) -> Any:
     name = (calls.format or "").lower()
-    if parts[0] not in FORMATS or len(parts) != 2:
-        check_streams(session)
+    source, place = _source_of(session, parts)
+    options = {key: value for key, value in calls.options.items() if key.lower() != "path"}
     return start_to_table(
         writer,
-        ".".join(map(backquote, parts)),
+        place if source == "lakescan" else f"{source}.{backquote(place)}",
         name if name in FORMATS else None,
         calls.output_mode,
         calls.partition_by,
         calls.query_name,
         (),
-        {**calls.options, **_checkpoint(session, calls)},
+        {**options, **_checkpoint(session, calls)},
     )
 
 
@@ -153,7 +191,10 @@ def foreach_batch(session: EnabledSession, writer: Any, func: Any) -> Any:
 
 
 class EnabledBatch:
-    """A function of `foreachBatch` whose batches' session is enabled. On Connect, it runs in a process of the server."""
+    """A function of `foreachBatch` whose batches have an enabled session.
+
+    On Connect, it is pickled, and runs in a process of the server.
+    """
 
     def __init__(self, function: Any) -> None:
         self._function = function
