@@ -1,18 +1,21 @@
 """Frames that follow their table: each query reads the state that is current when Spark plans it.
 
 The frames of the JVM libraries do so, unless they select a snapshot or version. The columns stay those of the time when
-the frame was made. One query reads one state of each table, however often the query names it: `PlanningStates` keeps the
-states that a planning has resolved, by the id of the planning.
+the frame was made. One query reads one state of each table, however often it names the table: `PlanningStates` keeps
+the states that a planning has resolved, by the id of the planning.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, wraps
 from threading import Lock, RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import types as s
@@ -25,6 +28,7 @@ from lakescan.errors import LakescanError, NoSuchColumn, SchemaChanged
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.table_format import SnapshotSelector, TableFormat
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
+from lakescan.spark.session import is_connect
 from lakescan.spark.types import as_spark_batch, schema_of, spark_schema, spark_type
 from lakescan.storage.errors import redact
 from lakescan.storage.locations import normal
@@ -32,6 +36,11 @@ from lakescan.tables.scan_spec import ScanSpec
 from lakescan.tables.time_travel import selector_from
 from lakescan.tables.wap import apply_session_reads, is_audited
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+P = ParamSpec("P")
+R = TypeVar("R")
 FOLLOW = "follow"  # read option: the columns of a following frame, as a Spark schema in JSON
 LATE = "follow-late"  # read option: one task opens the table when it reads, for a read that Spark plans only once
 _MOST_FRAMES = 64
@@ -79,7 +88,7 @@ class FollowingRead:
 
     @property
     def has_secrets(self) -> bool:
-        """Whether its options would show secrets in plans. The name of a table has none, as workers know its catalog."""
+        """Whether its options would show secrets in plans. The name of a table shows none: workers know its catalog."""
         storage = self.spec.storage
         return bool(storage.options) or (storage.has_secrets and not self.spec.name)
 
@@ -284,7 +293,7 @@ def _key(spec: ScanSpec, place: str) -> _Key:
 class _Tables:
     """The states of a planning's tables, by name and by location."""
 
-    lock: RLock = field(default_factory=RLock)  # type: ignore[valid-type]
+    lock: RLock = field(default_factory=RLock)
     by_key: dict[_Key, TableFormat] = field(default_factory=dict)
 
 
@@ -301,6 +310,56 @@ def newest_table(spec: ScanSpec, known: TableFormat) -> TableFormat:
             options = spec.options.merge_arguments({name: each for name, each in given.items() if each})
             return open_table(identifier, options).scan().spec.table
     return known.follow()
+
+
+_OPERATION: ContextVar[str | None] = ContextVar("lakescan_operation", default=None)
+_PROPERTY = "lakescan.operation"  # local property of Spark, which the optimizer rule reads
+
+
+@contextmanager
+def one_state(spark: SparkSession) -> Iterator[None]:
+    """Context manager: all queries of this thread read one state per table, like those of a MERGE that reads its source
+    twice.
+    """
+    if _OPERATION.get() is not None:
+        yield
+        return
+    operation = uuid4().hex
+    token = _OPERATION.set(operation)
+    context = None if is_connect(spark) else spark.sparkContext
+    if context is not None:
+        context.setLocalProperty(_PROPERTY, operation)
+    try:
+        yield
+    finally:
+        if context is not None:
+            context.setLocalProperty(_PROPERTY, None)
+        _OPERATION.reset(token)
+        STATES.forget(operation)
+
+
+def in_one_state(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorator of a function whose first argument is a session: it runs in `one_state`."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        spark: Any = args[0]
+        with one_state(spark):
+            return function(*args, **kwargs)
+
+    return run
+
+
+@contextmanager
+def planning() -> Iterator[str]:
+    """Context manager: return the id of a planning in this thread, whose states are forgotten at the end."""
+    operation = _OPERATION.get()
+    found = operation or uuid4().hex
+    try:
+        yield found
+    finally:
+        if operation is None:
+            STATES.forget(found)
 
 
 class FollowingReads:

@@ -25,7 +25,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 from weakref import ref
 
 import pyarrow as pa
@@ -56,7 +55,7 @@ from lakescan.local.aggregates import Aggregate
 from lakescan.options.declaration import Group
 from lakescan.spark.connect.expressions import find_functions
 from lakescan.spark.connect.narrowing import NarrowedRead, ReadColumn, Totals, all_relations, narrow_reads, relations_of
-from lakescan.spark.following import FOLLOW, FOLLOWING, LATE, STATES, FollowingRead
+from lakescan.spark.following import FOLLOW, FOLLOWING, LATE, STATES, FollowingRead, planning
 from lakescan.spark.native.file_index import title_of_table
 from lakescan.spark.native.planned_frames import cheapest_column, metadata_frame, plan_now, totals_by_metadata
 from lakescan.spark.session import LISTED_HERE, OF_PLANNING, cache_settings
@@ -254,12 +253,11 @@ class ReadReplacement:
         """Context manager: replace no reads in requests that this thread sends, and use the same pins until the end."""
         self._busy.value = True
         self._busy.pins = {}
-        self._busy.planning = uuid4().hex
         self._busy.leaves = False
         try:
-            yield
+            with planning() as self._busy.planning:
+                yield
         finally:
-            STATES.forget(self._busy.planning)
             self._busy.value = False
             self._busy.pins = {}
 
