@@ -19,6 +19,7 @@ from lakescan.errors import (
     nearest,
 )
 from lakescan.spark.statements.names import has_catalog, is_of_session, is_temporary
+from lakescan.spark.statements.session_tables import qualify_statement
 from lakescan.statements.rows.target import names_table
 from lakescan.statements.syntax.commands import Call, Refresh
 from lakescan.statements.syntax.grammar import TableStatement, parse_statement
@@ -54,7 +55,10 @@ def parse_own_statement(
         if find_catalog(spark, text) is None and not _names_folder(text):
             return None
         raise
-    if found is None or not _is_own(spark, found, frames, within):
+    if found is None:
+        return None
+    found, is_of_session_catalog = qualify_statement(spark, found)
+    if not is_of_session_catalog and not _is_own(spark, found, frames, within):
         return None
     return found
 
