@@ -9,7 +9,7 @@ from lakescan.api.catalog import Catalog
 from lakescan.api.open import table as open_table
 from lakescan.catalogs.formats import DEFAULT
 from lakescan.common.references import backquote
-from lakescan.errors import InvalidOption
+from lakescan.errors import InvalidOption, SchemaMismatch
 from lakescan.spark.drop_in.calls import Calls
 from lakescan.spark.drop_in.interception import CALLS, NOT_OURS, recorded_calls
 from lakescan.spark.drop_in.names import FORMATS, new_table_parts, table_parts
@@ -43,7 +43,23 @@ def load(
     place = path if path is not None else calls.options.pop("path", None)
     if place is None:
         raise InvalidOption(f"load of format {name} needs a path or a table's name")
-    return _read(session, parts_of_place(session, name, place), calls.options)
+    frame = _read(session, parts_of_place(session, name, place), calls.options)
+    _check_schema(frame, calls.schema, place)
+    return frame
+
+
+def _check_schema(frame: Any, schema: Any, place: str) -> None:
+    """Raise `SchemaMismatch` if the user gives a schema other than the table's."""
+    from pyspark.sql.types import StructType
+
+    if schema is None:
+        return
+    given, own = (StructType.fromDDL(schema) if isinstance(schema, str) else schema), frame.schema
+    if given.toNullable().simpleString() != own.toNullable().simpleString():
+        raise SchemaMismatch(
+            f"the schema given for the stream of {place} is {given.simpleString()}, but the table has "
+            f"{own.simpleString()}: leave the schema out"
+        )
 
 
 def table(session: EnabledSession, reader: Any, tableName: str) -> Any:
