@@ -34,6 +34,7 @@ _LOCKS = re.compile(r"lock[.-].*")
 _JDBC = re.compile(r"jdbc:(\w+):(?://)?(.*)")
 _DRIVERS = {"postgresql": "postgresql+psycopg2", "mysql": "mysql+pymysql", "mariadb": "mysql+pymysql"}
 _HADOOP = "spark.hadoop."
+_reported: set[str] = set()
 _RENAMED = {
     "client.assume-role.arn": "client.role-arn",
     "client.assume-role.external-id": "client.external-id",
@@ -42,7 +43,9 @@ _RENAMED = {
 }
 
 
-def catalog_properties(name: str, own: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+def catalog_properties(
+    name: str, own: Mapping[str, str], settings: Mapping[str, str], *, log: bool = True
+) -> dict[str, str]:
     """Translate the properties of an Iceberg catalog.
 
     A catalog of an unsupported class gets the class as its type. The first use of the catalog then raises
@@ -52,11 +55,14 @@ def catalog_properties(name: str, own: Mapping[str, str], settings: Mapping[str,
         name: The catalog's name.
         own: The settings after `spark.sql.catalog.NAME.`.
         settings: All settings: Hadoop's configure the metastore and the storage of catalogs without their own settings.
+        log: Log the properties that have no effect here, once per process and catalog.
     """
     kind = _type_of(own)
     kept = {_RENAMED.get(key, key): value for key, value in own.items()}
     kept = {key: value for key, value in kept.items() if key not in ("type", "catalog-impl")}
-    _log_left_out(name, kept)
+    if log and name not in _reported:
+        _reported.add(name)
+        _log_left_out(name, kept)
     found = {key: value for key, value in kept.items() if not _NO_MEANING.fullmatch(key)}
     match kind:
         case "jdbc":

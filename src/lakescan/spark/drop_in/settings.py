@@ -89,8 +89,13 @@ class JarSettings:
     changed: dict[str, str] = field(default_factory=dict)
 
 
-def read_jar_settings(settings: Mapping[str, str]) -> JarSettings:
-    """Read a session's settings, or those of a builder."""
+def read_jar_settings(settings: Mapping[str, str], *, log: bool = True) -> JarSettings:
+    """Read a session's settings, or those of a builder.
+
+    Args:
+        settings: The settings by name.
+        log: Log the settings that have no effect here, once per process.
+    """
     found, namespaces = JarSettings(), {}
     for key, value in settings.items():
         name = key.removeprefix(PREFIX)
@@ -106,19 +111,21 @@ def read_jar_settings(settings: Mapping[str, str]) -> JarSettings:
         if value == _UNITY and name == SESSION_CATALOG and not own:
             found.session_catalog = "delta"
             continue
-        found.catalogs[name] = unity_properties(own) if value == _UNITY else catalog_properties(name, own, settings)
+        found.catalogs[name] = unity_properties(own) if value == _UNITY else catalog_properties(name, own, settings, log=log)
         namespaces[name] = default_namespace(own)
     default = settings.get(DEFAULT_CATALOG)
     if default in found.catalogs and default != SESSION_CATALOG:
         found.default_catalog, found.removed[DEFAULT_CATALOG] = "\0".join((default, *namespaces[default])), default
-    for key, pattern, mark in ((PACKAGES, _PACKAGE, ","), (JARS, _JAR, ","), *((each, _JAR, os.pathsep) for each in CLASS_PATHS)):
-        _leave_out(found, settings, key, pattern, mark)
+    lists = ((PACKAGES, _PACKAGE, ","), (JARS, _JAR, ","), *((each, _JAR, os.pathsep) for each in CLASS_PATHS))
+    for key, pattern, mark in lists:
+        _leave_out(found, settings, key, pattern, mark, log)
     if EXTENSIONS in settings:
         parts = [each.strip() for each in settings[EXTENSIONS].split(",")]
         kept = [each for each in parts if each not in _EXTENSIONS]
         if len(kept) < len(parts):
             _change(found, EXTENSIONS, settings[EXTENSIONS], kept, ",")
-    report_settings(settings)
+    if log:
+        report_settings(settings)
     return found
 
 
@@ -153,11 +160,13 @@ def is_jar_package(text: str) -> bool:
     return bool(_PACKAGE.fullmatch(text) or _JAR.fullmatch(text))
 
 
-def _leave_out(found: JarSettings, settings: Mapping[str, str], key: str, pattern: re.Pattern[str], mark: str) -> None:
+def _leave_out(
+    found: JarSettings, settings: Mapping[str, str], key: str, pattern: re.Pattern[str], mark: str, log: bool
+) -> None:
     parts = [each.strip() for each in settings.get(key, "").split(mark) if each.strip()]
     ours = [each for each in parts if pattern.fullmatch(each)]
     if ours:
-        if key not in _reported:
+        if log and key not in _reported:
             _LOG.info("%s: %s is left out, since lakescan reads and writes these tables itself", key, ", ".join(ours))
             _reported.add(key)
         _change(found, key, settings[key], [each for each in parts if each not in ours], mark)
