@@ -80,6 +80,11 @@ class Catalog(CatalogViews):
         """Return this thread's connection: threads that shared Hive's socket would read each other's answers."""
         return connection(self.name)
 
+    @property
+    def registers_existing(self) -> bool:
+        """Whether CREATE TABLE with the location of an existing table registers it, as in Spark's own catalog."""
+        return bool(getattr(self._catalog, "registers_existing", False))
+
     def __repr__(self) -> str:
         return f"Catalog({self.name!r})"
 
@@ -449,6 +454,7 @@ class Catalog(CatalogViews):
         format: str = "iceberg",
         replace: bool = False,
         options: Mapping[str, Any] | None = None,
+        save_mode: str | None = None,
     ) -> WriteResult:
         """Create or replace a table together with its rows, in one commit.
 
@@ -464,6 +470,7 @@ class Catalog(CatalogViews):
             format: 'iceberg' or 'delta'.
             replace: If the table exists, replace it. Its history is kept.
             options: Write options by name.
+            save_mode: Spark's save mode, which a new table records in its history.
 
         Returns:
             The number of files, rows and bytes written.
@@ -481,6 +488,7 @@ class Catalog(CatalogViews):
         identifier, wanted = self._identifier(name), format_named(format)
         given = as_rows(rows)
         checked = WriteOptions.parse(options or {}, wanted.name).apply_session(given.session)
+        checked = replaced(checked, save_mode=save_mode)
         checked.check_appends()
         checked.check_new_table()
         whole = fill_columns(definition, given, wanted)
@@ -687,7 +695,7 @@ class Catalog(CatalogViews):
             if location is not None:
                 check_one_format(self._catalog, identifier, location)
         if location is not None:
-            if purge:
+            if purge and not getattr(self._catalog, "owns_files", False):
                 raise UnsupportedFeature(
                     f"purging a Delta table ({identifier})", f"Drop it without purge, and delete its folder {location}."
                 )

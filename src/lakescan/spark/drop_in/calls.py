@@ -21,6 +21,7 @@ class Calls:
     partition_by: list[str] | None = None
     bucket_by: tuple[Any, ...] | None = None
     cluster_by: list[str] | None = None
+    is_sorted: bool = False
     output_mode: str | None = None
     query_name: str | None = None
     trigger: dict[str, Any] | None = None

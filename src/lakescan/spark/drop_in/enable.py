@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakescan.spark.drop_in import catalog, read, statements, stream, write, write_to
+from lakescan.spark.drop_in import catalog, merge_into, read, statements, stream, write, write_to
 from lakescan.spark.drop_in.delta_module import provide_delta_module, remove_delta_module
 from lakescan.spark.drop_in.interception import (
     intercept,
@@ -216,7 +216,8 @@ class _Classes:
             ("insertInto", write.insert_into),
         ):
             intercept(self.writer, name, write.session_of_writer, handler)
-        intercept(self.frame, "writeTo", lambda frame: frame.sparkSession, write_to.write_to)
+        for name, handler in (("writeTo", write_to.write_to), ("mergeInto", merge_into.merge_into)):
+            intercept(self.frame, name, lambda frame: frame.sparkSession, handler)
         record(self.stream_reader, ("format", "schema", "option", "options"))
         for name, handler in (("load", stream.load), ("table", stream.table)):
             intercept(self.stream_reader, name, read.session_of_reader, handler)

@@ -15,6 +15,7 @@ from typing import Any
 
 from lakescan.spark.drop_in.errors import raise_as_spark
 from lakescan.spark.drop_in.sessions import EnabledSession, find_session, in_use
+from lakescan.spark.session import is_connect
 
 NOT_OURS: Any = object()
 CALLS = "_lakescan_calls"  # the attribute of a reader or writer with the calls that configured it
@@ -40,7 +41,7 @@ def intercept(owner: type, name: str, session_of: Callable[[Any], Any], handler:
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             if is_running() or (session := find_session(session_of(self))) is None:
                 return original(self, *args, **kwargs)
-            with raise_as_spark(), running(), in_use(session):
+            with raise_as_spark(connect=is_connect(session.spark)), running(), in_use(session):
                 found = handler(session, self, *args, **kwargs)
             return original(self, *args, **kwargs) if found is NOT_OURS else found
 
