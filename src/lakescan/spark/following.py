@@ -23,13 +23,15 @@ from pyspark.sql import types as s
 from lakescan.api.open import open_table
 from lakescan.catalogs.lookup import find_table, identifier_of
 from lakescan.common import types as t
+from lakescan.common.identifiers import Identifier
 from lakescan.common.schema import Schema
-from lakescan.errors import LakescanError, NoSuchColumn, SchemaChanged
+from lakescan.errors import LakescanError, LocationRefused, NoSuchColumn, SchemaChanged
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.table_format import SnapshotSelector, TableFormat
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.spark.session import is_connect
 from lakescan.spark.types import as_spark_batch, schema_of, spark_schema, spark_type
+from lakescan.storage import Storage
 from lakescan.storage.errors import redact
 from lakescan.storage.locations import normal
 from lakescan.tables.scan_spec import ScanSpec
@@ -118,7 +120,11 @@ class FollowingRead:
         return found
 
     def _at(self, table: TableFormat) -> ScanSpec:
-        return self.spec if table is self.spec.table else replace(self.spec, table=table)
+        if table is self.spec.table:
+            return self.spec
+        is_moved = normal(table.location) != normal(self.spec.table.location)
+        storage: Storage = getattr(table, "storage", self.spec.storage) if is_moved else self.spec.storage
+        return replace(self.spec, table=table, storage=storage)
 
     def _with_columns(self, spec: ScanSpec) -> ScanSpec:
         names = self.schema.names
@@ -303,13 +309,24 @@ def newest_table(spec: ScanSpec, known: TableFormat) -> TableFormat:
     A name refers to the table that its catalog has under it now. Raises `NotATable` or `NoSuchTable` if it is gone.
     """
     identifier = identifier_of(spec.name) if spec.name else None
-    if identifier is not None and spec.table.name == "delta":  # Delta's own log does not know the name
-        found = find_table(identifier)
-        if found.format != "delta" or normal(found.location) != normal(known.location):
-            given: dict[str, Any] = {"storage-options": spec.storage.options, "relocate": spec.storage.relocate}
-            options = spec.options.merge_arguments({name: each for name, each in given.items() if each})
-            return open_table(identifier, options).scan().spec.table
-    return known.follow()
+    if identifier is None:
+        return known.follow()
+    if spec.table.name == "delta":  # Delta's own log does not know the name
+        entry = find_table(identifier)
+        is_moved = entry.format != "delta" or normal(entry.location) != normal(known.location)
+        return _open_again(spec, identifier) if is_moved else known.follow()
+    try:
+        found = known.follow()
+    except LocationRefused:  # of the storage of the table's earlier location
+        return _open_again(spec, identifier)
+    return found if normal(found.location) == normal(known.location) else _open_again(spec, identifier)
+
+
+def _open_again(spec: ScanSpec, identifier: Identifier) -> TableFormat:
+    """Open the table that a catalog has under the name now, at another location than before."""
+    given: dict[str, Any] = {"storage-options": spec.storage.options, "relocate": spec.storage.relocate}
+    options = spec.options.merge_arguments({name: each for name, each in given.items() if each})
+    return open_table(identifier, options).scan().spec.table
 
 
 _OPERATION: ContextVar[str | None] = ContextVar("lakescan_operation", default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -126,13 +127,16 @@ def test_members_of_structs_stay_those_of_the_frame(enabled: Any, warehouse: Pat
     place = str(warehouse / "members")
     for name in ("lake.follow.members", f"delta.`{place}`"):
         kind = "delta" if "`" in name else "iceberg"
-        enabled.sql(f"CREATE TABLE {name} (id BIGINT, s STRUCT<a: INT, b: STRING>, l ARRAY<STRUCT<x: INT>>) USING {kind}")
+        enabled.sql(
+            f"CREATE TABLE {name} (id BIGINT, s STRUCT<a: INT, b: STRING>, l ARRAY<STRUCT<x: INT>>) USING {kind}"
+        )
         enabled.sql(f"INSERT INTO {name} VALUES (1, named_struct('a', 1, 'b', 'x'), array(named_struct('x', 1)))")
         native, by_arrow = frame_of(enabled, name), frame_of(enabled, name, lane="arrow")
         enabled.sql(f"ALTER TABLE {name} ADD COLUMN s.c INT")
         enabled.sql(f"ALTER TABLE {name} ADD COLUMN l.element.y INT")
         enabled.sql(
-            f"INSERT INTO {name} VALUES (2, named_struct('a', 2, 'b', 'y', 'c', 3), array(named_struct('x', 2, 'y', 3)))"
+            f"INSERT INTO {name} "
+            "VALUES (2, named_struct('a', 2, 'b', 'y', 'c', 3), array(named_struct('x', 2, 'y', 3)))"
         )
         for frame in (native, by_arrow):
             assert sorted(frame.collect()) == [(1, (1, "x"), [(1,)]), (2, (2, "y"), [(2,)])]
@@ -184,8 +188,6 @@ def _remove(spark: Any, name: str, place: str) -> None:
     if "`" not in name:
         spark.sql(f"DROP TABLE {name} PURGE")
         return
-    import shutil
-
     shutil.rmtree(place)
 
 
@@ -256,7 +258,8 @@ def test_one_query_reads_one_state_while_others_commit(
     right.createOrReplaceTempView("right_rows")
     counts = (
         "SELECT (SELECT count(*) FROM left_rows), (SELECT max(id) + 1 FROM right_rows), count(name), "
-        "(SELECT count(DISTINCT id) FROM left_rows WHERE id >= 0) FROM right_rows WHERE id IN (SELECT id FROM left_rows)"
+        "(SELECT count(DISTINCT id) FROM left_rows WHERE id >= 0) "
+        "FROM right_rows WHERE id IN (SELECT id FROM left_rows)"
     )
     writer, states, until = opened(table), set[int](), time.monotonic() + 4
     with committing(lambda number: writer.append(numbered(3 + number, 1))) as made:

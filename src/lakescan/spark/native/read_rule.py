@@ -195,15 +195,24 @@ class RuleAnswers:
             return (
                 None if is_limited else _as_json(answer_totals(spark, scan, None, read["totals"], read["conditions"]))
             )
-        return plan_following(
+        plan = partial(
+            plan_following,
             spark,
             scan,
             read["columns"],
             read["conditions"],
             read["limit"],
             compares_micros=read["micros"],
-            by_arrow=is_refused,
         )
+        try:
+            return plan(by_arrow=is_refused)
+        except LakescanError:
+            raise
+        except Exception as error:  # a Spark that differs from the tested versions
+            if "InterruptedException" in str(error):
+                raise
+            self._warn(f"a read of {scan.table.location} stays in the Arrow lane: {type(error).__name__}")
+            return plan(by_arrow=True)
 
     def _scan(self, request: Any, options: Mapping[str, str]) -> tuple[ScanSpec, StagedReads | None] | None:
         """Return the pinned scan of a read, and the check of the session's WAP branch (None without one).
