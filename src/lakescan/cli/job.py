@@ -93,7 +93,7 @@ def run_job(job: Job) -> None:
     try:
         run()
     except BaseException:
-        _hide_own_frames()
+        _hide_own_frames(has_cells=job.target.endswith(".ipynb") and not job.is_module)
         raise
 
 
@@ -122,7 +122,7 @@ def _is_package(path: str) -> bool:
 def _package(job: Job) -> tuple[Callable[[], None], str]:
     """Return what runs the `__main__` of a folder or zip file."""
     sys.argv = [job.target, *job.arguments]
-    return lambda: _run_as_main("__main__", alter_argv=False), job.target
+    return lambda: _run_as_main("__main__", alter_argv=False), os.path.abspath(job.target)
 
 
 def _module(job: Job) -> tuple[Callable[[], None], str]:
@@ -176,15 +176,23 @@ def _new_main(path: str | None) -> types.ModuleType:
     return main
 
 
-def _hide_own_frames() -> None:
-    """Leave lakescan's frames before the job's own out of the traceback that Python prints at the end."""
+def _hide_own_frames(*, has_cells: bool) -> None:
+    """Leave lakescan's frames before the job's own out of the traceback that Python prints at the end.
+
+    `has_cells`: the job is a notebook, whose lines `linecache` has.
+    """
     hook = sys.excepthook
 
     def print_job_error(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
         while trace is not None and _is_own(trace.tb_frame.f_code.co_filename):
             trace = trace.tb_next
         error.__traceback__ = trace  # Python prints the one of the exception
-        hook(kind, error, trace)
+        if hook is sys.__excepthook__ and has_cells:
+            import traceback
+
+            traceback.print_exception(kind, error, trace)  # Python's own would look for a file of the cell's name
+        else:
+            hook(kind, error, trace)
 
     sys.excepthook = print_job_error
 
