@@ -121,6 +121,9 @@ class NoViews(ViewStore):
 def view_store(catalog: Any) -> ViewStore:
     """Return the view store of a pyiceberg catalog: `RestViews`, `SqlViews`, or for others `NoViews`."""
 
+    if (own := getattr(catalog, "views", None)) is not None:  # Spark's own catalog
+        found: ViewStore = own
+        return found
     kinds = {each.__name__ for each in type(catalog).__mro__}
     if "RestCatalog" in kinds:
         return RestViews(catalog) if hasattr(catalog, "load_view") else NoViews(catalog, "Install pyiceberg>=0.12.")

@@ -230,3 +230,23 @@ def test_an_unknown_table_has_spark_s_error(enabled: Any, database: Path) -> Non
     with pytest.raises(AnalysisException) as raised:
         enabled.sql("SELECT * FROM delta_db.nothing").collect()
     assert raised.value.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+
+
+def test_a_view_of_spark_s_catalog_reads_the_latest_rows(enabled: Any, orders: str) -> None:
+    enabled.sql(f"CREATE OR REPLACE VIEW delta_db.first_order AS SELECT item FROM {orders} WHERE id = 1")
+    assert rows(enabled.table("delta_db.first_order")) == [("a",)]
+    enabled.sql(f"UPDATE {orders} SET item = 'changed' WHERE id = 1")
+    assert rows(enabled.sql("SELECT v.item FROM delta_db.first_order v")) == [("changed",)]
+    enabled.sql("DROP VIEW delta_db.first_order")
+    assert not enabled.catalog.tableExists("delta_db.first_order")
+
+
+def test_an_entry_that_another_program_left_without_a_log_is_taken_over(enabled: Any, database: Path) -> None:
+    enabled.sql("CREATE TABLE delta_db.half (id BIGINT) USING delta")
+    for each in (database / "half" / "_delta_log").iterdir():
+        each.unlink()
+    with pytest.raises(AnalysisException):
+        enabled.table("delta_db.half").collect()
+    enabled.sql("CREATE TABLE delta_db.half (name STRING) USING delta")
+    assert enabled.table("delta_db.half").columns == ["name"]
+    enabled.sql("DROP TABLE delta_db.half")

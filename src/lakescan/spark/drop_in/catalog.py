@@ -151,9 +151,7 @@ def list_tables(session: EnabledSession, catalog: Any, dbName: str | None = None
         own, within = Catalog(parts[0]), dotted_name(parts[1:])
         tables = {(split_name(each) or (each,))[-1]: False for each in own.list_tables(within)}
         tables |= {(split_name(each) or (each,))[-1]: True for each in own.list_views(within)}
-        return [
-            _table((*parts, each), "VIEW" if tables[each] else None) for each in _matching(sorted(tables), pattern)
-        ]
+        return [_table((*parts, each), "VIEW" if tables[each] else None) for each in _matching(sorted(tables), pattern)]
     return _list_spark_tables(session, catalog, dbName, pattern)
 
 
@@ -352,10 +350,15 @@ def recover_partitions(session: EnabledSession, catalog: Any, tableName: str) ->
     parts = _table_parts(session, tableName)
     if parts is None:
         return NOT_OURS
+    from pyspark.errors import AnalysisException
+
+    from lakescan.spark.drop_in.errors import error_of_class
+
     _check_table(session, parts)
-    raise UnsupportedFeature(
+    refused = UnsupportedFeature(
         f"recovering the partitions of {dotted_name(parts)}", "Its metadata lists its files: there is nothing to do."
     )
+    raise error_of_class(refused, AnalysisException, "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE")
 
 
 def get_table_properties(session: EnabledSession, catalog: Any, tableName: str) -> Any:
@@ -504,8 +507,8 @@ def _comment(parts: Name) -> str | None:
 def _kind(parts: Name) -> str:
     """Return MANAGED or EXTERNAL: for Spark's own catalog from the table's entry."""
     if parts[0] == SPARK:
-        from lakescan.spark.drop_in.session_catalog import SparkCatalog
         from lakescan.catalogs.registry import connection
+        from lakescan.spark.drop_in.session_catalog import SparkCatalog
 
         own: Any = connection(SPARK)
         if isinstance(own, SparkCatalog) and (found := own.entries.find(parts[1:])) is not None:

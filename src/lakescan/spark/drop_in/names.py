@@ -22,7 +22,7 @@ def table_parts(session: EnabledSession, name: str) -> tuple[str, ...] | None:
         return parts
     if len(parts) >= 2 and parts[0] in session.catalogs and parts[0] != SPARK:
         return parts
-    if (own := find_full_name(session.spark, parts)) is not None:
+    if (own := find_full_name(session.spark, parts, with_views=True)) is not None:
         return own
     within = current_namespace(session.spark)
     if not within or within[0] not in session.catalogs:

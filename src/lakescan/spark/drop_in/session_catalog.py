@@ -12,19 +12,34 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from lakescan.catalogs.views import NoViews, StoredView
+from lakescan.common import types as t
 from lakescan.common.identifiers import Identifier, dotted_name, folder_of, split_name
 from lakescan.common.references import backquote
+from lakescan.common.schema import Schema
 from lakescan.delta.commit.creation import is_table
-from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, StorageError, TableExists, UnsupportedFeature
+from lakescan.errors import (
+    InvalidStatement,
+    NoSuchNamespace,
+    NoSuchTable,
+    StorageError,
+    TableExists,
+    UnsupportedFeature,
+)
+from lakescan.iceberg.view.metadata import QUERY_COLUMNS, ViewText, new_view
 from lakescan.spark.drop_in.sessions import EnabledSession, find_session, session_in_use
 from lakescan.spark.session import conf, is_connect
 from lakescan.spark.statements.names import current_namespace
+from lakescan.spark.statements.queries import query_schema
 from lakescan.spark.statements.session_tables import set_finders
+from lakescan.statements.syntax.grammar import parse_statement
+from lakescan.statements.syntax.tables_and_views import CreateView
 from lakescan.storage import Storage
 from lakescan.storage.locations import normal, split_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 SPARK = "spark_catalog"
 _DELTA, _ICEBERG = "delta", "iceberg"
@@ -33,15 +48,31 @@ Name = tuple[str, ...]
 
 
 @dataclass(frozen=True)
+class SparkView:
+    """A persistent view of Spark's catalog.
+
+    - `text`: its query.
+    - `database`: the database of short names in the query.
+    - `columns`: the names of its columns, and `query_columns` those of the query when the view was made.
+    """
+
+    text: str
+    database: str
+    columns: tuple[str, ...]
+    query_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class SparkEntry:
     """An entry of Spark's catalog: its provider in lower case, its kind, and its location.
 
-    `kind` is MANAGED, EXTERNAL or VIEW. `provider` and `location` are None for a view.
+    `kind` is MANAGED, EXTERNAL or VIEW. `provider` and `location` are None for a view, and `view` is None for a table.
     """
 
     provider: str | None
     kind: str
     location: str | None
+    view: SparkView | None = None
 
     @property
     def is_delta(self) -> bool:
@@ -57,6 +88,18 @@ class SparkEntries(Protocol):
 
     def add(self, name: Name, location: str, *, is_managed: bool) -> None:
         """Add an entry of a Delta table."""
+
+    def add_view(
+        self,
+        name: Name,
+        text: str,
+        schema: StructType,
+        query_columns: Sequence[str],
+        comment: str | None,
+        *,
+        replaces: bool,
+    ) -> None:
+        """Add or replace an entry of a view; raises `UnsupportedFeature` for a Connect session."""
 
     def drop(self, name: Name, *, purge: bool = False) -> None:
         """Drop a table: Spark deletes the files of a managed one."""
@@ -111,6 +154,45 @@ class ClassicEntries:
         with _translate_spark_errors():
             self._catalog.createTable(table, False, True)
 
+    def add_view(
+        self,
+        name: Name,
+        text: str,
+        schema: StructType,
+        query_columns: Sequence[str],
+        comment: str | None,
+        *,
+        replaces: bool,
+    ) -> None:
+        """Add or replace an entry of a view, with the properties by which Spark finds its names."""
+        jvm = self._jvm
+        classes, option = jvm.org.apache.spark.sql.catalyst.catalog, jvm.scala.Option.apply
+        numbered = {f"view.query.out.col.{n}": each for n, each in enumerate(query_columns)}
+        properties = {
+            "view.catalogAndNamespace.numParts": "2",
+            "view.catalogAndNamespace.part.0": SPARK,
+            "view.catalogAndNamespace.part.1": self.current_database(),
+            "view.query.out.numCols": str(len(query_columns)),
+            "view.schemaMode": "COMPENSATION",
+            **numbered,
+        }
+        given = {
+            "identifier": self._identifier(name),
+            "tableType": getattr(getattr(classes, "CatalogTableType$"), "MODULE$").VIEW(),
+            "storage": classes.CatalogStorageFormat.empty(),
+            "schema": jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json()),
+            "viewText": option(text),
+            "viewOriginalText": option(text),
+            "properties": jvm.PythonUtils.toScalaMap(properties),
+            "comment": option(comment),
+        }
+        table = _with_values(None, "CatalogTable", given, jvm)
+        with _translate_spark_errors():
+            if replaces and self.find(name) is not None:
+                self._catalog.alterTable(table)
+            else:
+                self._catalog.createTable(table, False, True)
+
     def drop(self, name: Name, *, purge: bool = False) -> None:
         """Drop a table."""
         with _translate_spark_errors():
@@ -149,11 +231,33 @@ class ClassicEntries:
 def _entry_of(table: Any) -> SparkEntry:
     provider, kind = table.provider(), str(table.tableType().name())
     location = table.storage().locationUri()
+    if kind == "VIEW":
+        text = table.viewText()
+        return SparkEntry(
+            None,
+            kind,
+            None,
+            SparkView(
+                str(text.get()) if text.isDefined() else "",
+                _last(table.viewCatalogAndNamespace()),
+                tuple(table.schema().fieldNames()),
+                tuple(_texts(table.viewQueryColumnNames())),
+            ),
+        )
     return SparkEntry(
         str(provider.get()).lower() if provider.isDefined() else None,
         kind,
         _plain_uri(str(location.get().toString())) if location.isDefined() else None,
     )
+
+
+def _texts(values: Any) -> list[str]:
+    return [str(values.apply(n)) for n in range(values.size())]
+
+
+def _last(names: Any) -> str:
+    found = _texts(names)
+    return found[-1] if found else "default"
 
 
 def _with_values(base: Any, name: str, values: Mapping[str, Any], jvm: Any) -> Any:
@@ -206,6 +310,22 @@ class ConnectEntries:
         with _translate_spark_errors():
             self._spark.sql(f"CREATE TABLE {_text(name)} (col STRING) USING delta{where}")
 
+    def add_view(
+        self,
+        name: Name,
+        text: str,
+        schema: StructType,
+        query_columns: Sequence[str],
+        comment: str | None,
+        *,
+        replaces: bool,
+    ) -> None:
+        """Raise `UnsupportedFeature`: Spark would look for the columns of the tables in its own catalog."""
+        raise UnsupportedFeature(
+            f"the view {dotted_name(name)} over Delta tables of {SPARK} in a Connect session",
+            "Make a temporary view, or make the view in a classic session.",
+        )
+
     def drop(self, name: Name, *, purge: bool = False) -> None:
         """Drop a table."""
         with _translate_spark_errors():
@@ -244,11 +364,25 @@ _FIELD = re.compile(r"^(Type|Provider|Location): (.*)$", re.MULTILINE)
 def _entry_of_text(text: str) -> SparkEntry:
     found = {key: value.strip() for key, value in reversed(_FIELD.findall(text.partition("\nSchema: ")[0]))}
     provider = found.get("Provider")
+    if found.get("Type") == "VIEW":
+        return SparkEntry(None, "VIEW", None, _view_of_text(text))
     return SparkEntry(
         None if provider is None else provider.lower(),
         found.get("Type", "EXTERNAL"),
         None if (location := found.get("Location")) is None else _plain_uri(location),
     )
+
+
+def _view_of_text(text: str) -> SparkView | None:
+    query = re.search(r"^View Text: (.*?)\n(?=View [A-Z]\w+)", text, re.MULTILINE | re.DOTALL)
+    names = re.search(r"^View Catalog and Namespace: (.*)$", text, re.MULTILINE)
+    columns = re.search(r"^View Query Output Columns: \[(.*)\]$", text, re.MULTILINE)
+    if query is None or columns is None:
+        return None
+    parts = None if names is None else split_name(names[1].strip())
+    own = tuple(re.findall(r"^ \|-- (.*?): ", text.partition("\nSchema: ")[2], re.MULTILINE))
+    named = tuple(each.strip("`") for each in columns[1].split(", "))
+    return SparkView(query[1], parts[-1] if parts else "default", own, named)
 
 
 def _text(name: Name) -> str:
@@ -409,6 +543,11 @@ class SparkCatalog:
             )
         return location
 
+    @property
+    def views(self) -> SparkViews:
+        """The views of the catalog that read tables of lakescan."""
+        return SparkViews(self)
+
     def load_table(self, name: Name) -> NoReturn:
         """Raise pyiceberg's `NoSuchTableError`: the catalog has no Iceberg tables."""
         from pyiceberg.exceptions import NoSuchTableError
@@ -453,7 +592,67 @@ class SparkCatalog:
         return []
 
 
-def find_full_name(spark: Any, parts: Sequence[str]) -> Name | None:
+class SparkViews(NoViews):
+    """The persistent views of Spark's catalog that read tables of lakescan. Spark itself makes and drops views."""
+
+    def load(self, name: Name) -> StoredView | None:
+        """Return a view; None if it does not exist, or reads no table of lakescan."""
+        session = session_in_use()
+        found = None if session is None or len(name) != 2 else entries_of(session.spark).find(name)
+        if session is None or found is None or found.view is None or not _reads_own(session, found.view):
+            return None
+        view = found.view
+        fields = tuple(t.Field(n, each, t.String()) for n, each in enumerate(view.columns, 1))
+        text = ViewText(view.text, Schema(fields), SPARK, (view.database,), 0, {})
+        properties = {QUERY_COLUMNS: ",".join(view.query_columns)}
+        return StoredView(Identifier(SPARK, name[:-1], name[-1]), new_view(text, "", properties))
+
+
+def create_view(spark: Any, text: str) -> bool:
+    """Run CREATE VIEW in Spark's own catalog if the view's query reads a table of lakescan; else return False.
+
+    Spark cannot analyze such a query, so the view's entry is made here.
+    """
+    session = find_session(spark)
+    if session is None or session.session_catalog is None or not _VIEW.match(text):
+        return False
+    wanted = parse_statement(text)
+    if not isinstance(wanted, CreateView):
+        return False
+    entries = entries_of(spark)
+    full = _candidate(session, wanted.view.parts)
+    if full is None or len(full) != 3 or not may_name_table(session, wanted.query.text):
+        return False
+    there = entries.find(full[1:])
+    if there is not None and wanted.if_not_exists:
+        return True
+    if there is not None and not (wanted.replaces and there.kind == "VIEW"):
+        raise TableExists(f"{dotted_name(full)} already exists")
+    schema = query_schema(spark, wanted.query.text, None, {})
+    columns = schema.names
+    if wanted.columns:
+        if len(wanted.columns) != len(columns):
+            raise InvalidStatement(
+                f"the view {dotted_name(full)} has {len(wanted.columns)} columns in its list, and its query "
+                f"{len(columns)}"
+            )
+        fields = []
+        for field, (name, comment) in zip(schema.fields, wanted.columns, strict=True):
+            metadata = field.metadata if comment is None else {**field.metadata, "comment": comment}
+            fields.append(type(field)(name, field.dataType, field.nullable, metadata))
+        schema = type(schema)(fields)
+    entries.add_view(full[1:], wanted.query.text, schema, columns, wanted.comment, replaces=wanted.replaces)
+    return True
+
+
+_VIEW = re.compile(r"\s*create\s+(?:or\s+replace\s+)?view\b", re.IGNORECASE)
+
+
+def _reads_own(session: EnabledSession, view: SparkView) -> bool:
+    return may_name_table(session, view.text, view.database)
+
+
+def find_full_name(spark: Any, parts: Sequence[str], with_views: bool = False) -> Name | None:
     """Return the full name of a Delta or Iceberg table in a session's own catalog; None for any other name.
 
     The name may be short, and may end with the name of a metadata table, a branch or a tag of an Iceberg table.
@@ -461,17 +660,21 @@ def find_full_name(spark: Any, parts: Sequence[str]) -> Name | None:
     session = find_session(spark)
     if session is None or session.session_catalog is None:
         return None
-    return _find_full_name(session, tuple(parts))
+    return _find_full_name(session, tuple(parts), with_views=with_views)
 
 
-def _find_full_name(session: EnabledSession, parts: Name) -> Name | None:
-    full = _candidate(session, parts)
+def _find_full_name(
+    session: EnabledSession, parts: Name, database: str | None = None, *, with_views: bool
+) -> Name | None:
+    full = _candidate(session, parts, database)
     if full is None:
         return None
     if session.session_catalog == _DELTA:
         if len(full) != 3:
             return None
         found = entries_of(session.spark).find(full[1:])
+        if found is not None and found.view is not None and with_views:
+            return full if _reads_own(session, found.view) else None
         return full if found is not None and found.is_delta else None
     from lakescan.api.catalog import Catalog
 
@@ -482,14 +685,19 @@ def _find_full_name(session: EnabledSession, parts: Name) -> Name | None:
     return None
 
 
-def _candidate(session: EnabledSession, parts: Name) -> Name | None:
-    """Return the name with `spark_catalog` and the database, if it can be one of that catalog; else None."""
+def _candidate(session: EnabledSession, parts: Name, database: str | None = None) -> Name | None:
+    """Return the name with `spark_catalog` and the database, if it can be one of that catalog; else None.
+
+    `database` is that of short names in the query of a view.
+    """
+    if database is not None and len(parts) == 1:
+        return (SPARK, database, parts[0])
     if len(parts) > 1 and parts[0].lower() == SPARK:
         if len(parts) == 2:
             return (SPARK, entries_of(session.spark).current_database(), parts[1])
         return (SPARK, *parts[1:])
     within = current_namespace(session.spark)
-    if within and within[0] != SPARK:
+    if within and within[0] != SPARK and database is None:
         return None
     if len(parts) == 1:
         if entries_of(session.spark).is_temporary(parts[0]):
@@ -531,10 +739,11 @@ _ONE_NAME = re.compile(_NAME)
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
-def may_name_table(session: EnabledSession, text: str) -> bool:
+def may_name_table(session: EnabledSession, text: str, database: str | None = None) -> bool:
     """Return whether a statement may name or create a table of lakescan in Spark's own catalog.
 
-    The words of the statement are looked at, and the names in it are looked up.
+    The words of the statement are looked at, and the names in it are looked up. `database` is that of short names, by
+    default the current one.
     """
     if session.session_catalog is None:
         return False
@@ -550,13 +759,41 @@ def may_name_table(session: EnabledSession, text: str) -> bool:
             if parts is None or parts in seen or (len(parts) == 1 and parts[0].lower() in _KEYWORDS):
                 continue
             seen.add(parts)
-            if _find_full_name(session, parts) is not None:
+            if _find_full_name(session, parts, database, with_views=True) is not None:
                 return True
     return False
 
 
 _KEYWORDS = frozenset(
-    ["as", "select", "values", "table", "if", "not", "exists", "where", "on", "using", "extended", "formatted", "history", "detail", "set", "inner", "left", "right", "full", "cross", "join", "lateral", "view", "into", "overwrite", "create", "like"]
+    [
+        "as",
+        "select",
+        "values",
+        "table",
+        "if",
+        "not",
+        "exists",
+        "where",
+        "on",
+        "using",
+        "extended",
+        "formatted",
+        "history",
+        "detail",
+        "set",
+        "inner",
+        "left",
+        "right",
+        "full",
+        "cross",
+        "join",
+        "lateral",
+        "view",
+        "into",
+        "overwrite",
+        "create",
+        "like",
+    ]
 )
 
 

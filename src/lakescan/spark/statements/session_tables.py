@@ -15,21 +15,29 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FORMATS = ("delta", "iceberg")
-_find: list[Callable[[Any, Sequence[str]], tuple[str, ...] | None]] = []
+_find: list[Callable[[Any, Sequence[str], bool], tuple[str, ...] | None]] = []
 _find_new: list[Callable[[Any, Sequence[str], str | None], tuple[str, ...] | None]] = []
 
 
 def set_finders(
-    find: Callable[[Any, Sequence[str]], tuple[str, ...] | None],
+    find: Callable[[Any, Sequence[str], bool], tuple[str, ...] | None],
     find_new: Callable[[Any, Sequence[str], str | None], tuple[str, ...] | None],
 ) -> None:
-    """Set the functions that return the full names of tables, and of new tables of a format, in Spark's own catalog."""
+    """Set the functions that find tables, and choose new ones, in Spark's own catalog; they return full names.
+
+    Args:
+        find: Takes the session, the parts of a name, and whether to find views, too.
+        find_new: Takes the session, the parts of a name, and a format.
+    """
     _find[:], _find_new[:] = [find], [find_new]
 
 
-def full_name(spark: SparkSession, parts: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the full name of a lakescan table in Spark's own catalog; None for any other name."""
-    return _find[0](spark, parts) if _find else None
+def full_name(spark: SparkSession, parts: Sequence[str], *, with_views: bool = False) -> tuple[str, ...] | None:
+    """Return the full name of a lakescan table in Spark's own catalog; None for any other name.
+
+    With `with_views`, also that of a view that reads one.
+    """
+    return _find[0](spark, parts, with_views) if _find else None
 
 
 def qualify_target(spark: SparkSession, name: TableName) -> TableName | None:
