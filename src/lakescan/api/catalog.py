@@ -31,6 +31,7 @@ from lakescan.catalogs.lookup import (
 )
 from lakescan.catalogs.lost_answers import commit_change
 from lakescan.catalogs.metrics import CatalogReporter
+from lakescan.catalogs.new_table_properties import complete_definition
 from lakescan.catalogs.registry import connection, location_limits, register_catalog
 from lakescan.common.identifiers import Identifier, check_name, dotted_name, location_of, parse_identifier, split_name
 from lakescan.common.option_values import terms
@@ -423,6 +424,7 @@ class Catalog(CatalogViews):
             >>> lake.create("shop.sales", definition, exist_ok=True, replace=False)
         """
         identifier, wanted = self._identifier(name), format_named(format)
+        definition = complete_definition(definition, self._catalog.properties, wanted.name)
         committer = CatalogCommitter(identifier)
         if self.table_exists(name):
             if exist_ok:
@@ -491,6 +493,7 @@ class Catalog(CatalogViews):
         checked = replaced(checked, save_mode=save_mode)
         checked.check_appends()
         checked.check_new_table()
+        definition = complete_definition(definition, self._catalog.properties, wanted.name)
         whole = fill_columns(definition, given, wanted)
         there = self.table_exists(name)
         if there and not replace:

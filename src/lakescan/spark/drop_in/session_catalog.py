@@ -714,10 +714,17 @@ def new_full_name(spark: Any, parts: Sequence[str], format: str | None) -> Name 
     Args:
         spark: The session.
         parts: The table's name, which may be short.
-        format: The format of the table; None if the user did not name one.
+        format: The format of the table; None for one that is not lakescan's. Empty for a statement without USING: such
+            a table is in Iceberg's format if the catalog is Iceberg's, else in Spark's default format.
     """
     session = find_session(spark)
-    if session is None or session.session_catalog is None or (format or "").lower() != session.session_catalog:
+    if session is None or session.session_catalog is None or format is None:
+        return None
+    chosen = format.lower()
+    if not chosen:
+        is_iceberg = session.session_catalog == _ICEBERG
+        chosen = _ICEBERG if is_iceberg else (conf(spark, "spark.sql.sources.default") or "").lower()
+    if chosen != session.session_catalog:
         return None
     full = _candidate(session, tuple(parts))
     return full if full is not None and len(full) == 3 else None

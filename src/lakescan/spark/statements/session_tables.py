@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from lakescan.spark.session import conf
 from lakescan.statements.syntax.grammar import TableStatement
 from lakescan.statements.syntax.tables_and_views import CloneOf, CreateTable
 from lakescan.statements.syntax.text import TableName
@@ -64,14 +63,14 @@ def qualify_statement(spark: SparkSession, statement: TableStatement) -> tuple[T
             changes[field.name] = replace(value, table=found)
     is_own = not changes.keys().isdisjoint(("table", "view", "name"))
     if isinstance(statement, CreateTable):
-        full = _find_new[0](spark, statement.table.parts, _format(spark, statement, changes))
+        full = _find_new[0](spark, statement.table.parts, _format(statement, changes))
         if full is not None:
             changes["table"], is_own = replace(statement.table, parts=full), True
     return (replace(statement, **changes) if changes else statement), is_own  # type: ignore[type-var]
 
 
-def _format(spark: SparkSession, wanted: CreateTable, qualified: dict[str, Any]) -> str | None:
-    """Return the format of a new table: after USING, or that of the table that it is like; else the session's."""
+def _format(wanted: CreateTable, qualified: dict[str, Any]) -> str | None:
+    """Return the format of a new table: after USING, or that of the table that it is like; empty if none is named."""
     if wanted.format is not None:
         return wanted.format
     source = wanted.like if wanted.clone is None else wanted.clone.table
@@ -80,4 +79,4 @@ def _format(spark: SparkSession, wanted: CreateTable, qualified: dict[str, Any])
             return source.parts[0].lower()
         found = qualified.get("like") or qualified.get("clone")
         return None if found is None else "delta"
-    return conf(spark, "spark.sql.sources.default")
+    return ""
