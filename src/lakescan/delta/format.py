@@ -158,6 +158,17 @@ class DeltaFormat:
 
         return NewDeltaTable(absolute(location), new_table(definition), options, Storage(storage_options))
 
+    def replacement_at(
+        self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]
+    ) -> ReplacedDeltaTable:
+        """Return a table to be committed with rows; it replaces the table in a folder."""
+        from lakescan.delta.commit.create_with_rows import ReplacedDeltaTable
+        from lakescan.delta.commit.creation import new_table, replaceable_version
+
+        storage = Storage(storage_options)
+        base = replaceable_version(absolute(location), storage)
+        return ReplacedDeltaTable(base, new_table(definition), options, storage)
+
     def replacement(
         self, committer: TableCreator, found: CatalogTable, definition: TableDefinition, options: WriteOptions
     ) -> ReplacedDeltaTable:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.api.catalog import Catalog
 from lakescan.api.table import Table
-from lakescan.errors import InvalidStatement, IsAView, LakescanError
+from lakescan.common.references import backquote
+from lakescan.errors import InvalidOption, InvalidStatement, IsAView, LakescanError
+from lakescan.spark.delta_tables.results import detail_frame, history_frame, optimize_frame
 from lakescan.spark.statements.dml import RowChange, count_frame
 from lakescan.spark.statements.names import has_catalog
 from lakescan.spark.statements.statement_routing import frame_of_rows
 from lakescan.spark.types import schema_of
+from lakescan.statements.syntax.commands import Call, Optimize, Reorg
 from lakescan.statements.syntax.dml import Insert
 from lakescan.statements.syntax.grammar import TableStatement
 from lakescan.statements.syntax.namespaces import Show, ShowKind
+from lakescan.statements.syntax.tables_and_views import CreateTable
+from lakescan.statements.syntax.text import TableName
 from lakescan.statements.syntax.token_reader import TokenReader
 from lakescan.statements.tables.context import StatementContext, find_table, namespace
 from lakescan.tables.results import ChangeResult
@@ -26,6 +34,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PART = re.compile(r"\b(year|month|day|hour)\(")
+_CLONED = (
+    *("source_table_size", "source_num_of_files", "num_removed_files"),
+    *("num_copied_files", "removed_files_size", "copied_files_size"),
+)
+_FILE_FORMATS = ("parquet", "orc", "avro")
 _METADATA_COLUMNS = (("_file", "string"), ("_pos", "bigint"), ("_deleted", "boolean"))
 
 
@@ -41,10 +54,15 @@ def text_frame(spark: SparkSession, column: str, text: str) -> DataFrame:
     return spark.createDataFrame(pa.table({column: [text]}))
 
 
-def frame_of_change(spark: SparkSession, done: RowChange) -> DataFrame:
-    """Return the result of a statement that changed rows: Delta's counts, and nothing for Iceberg and INSERT."""
-    if done.format != "delta" or isinstance(done.statement, Insert) or not isinstance(done.result, ChangeResult):
+def frame_of_change(spark: SparkSession, done: RowChange, *, truncates: bool = False) -> DataFrame:
+    """Return the result of a statement that changed rows: Delta's counts, and nothing for Iceberg and INSERT.
+
+    `truncates` is set for TRUNCATE TABLE, which returns nothing either.
+    """
+    is_insert = isinstance(done.statement, Insert) or not isinstance(done.result, ChangeResult)
+    if done.format != "delta" or is_insert or truncates:
         return empty_frame(spark)
+    assert isinstance(done.result, ChangeResult)
     return count_frame(spark, done.statement, done.result)
 
 
@@ -56,10 +74,72 @@ def frame_of_statement(
         rows = _show_table(statement, context)
         if rows is not None:
             return frame_of_rows(spark, rows)
+    if (frame := _delta_frame(spark, statement, context, run)) is not None:
+        return frame
     found = run()
     if isinstance(found, pa.Table):
         return frame_of_rows(spark, _as_jvm(statement, found))
     return empty_frame(spark)
+
+
+def _delta_frame(
+    spark: SparkSession, statement: TableStatement, context: StatementContext, run: Callable[[], Any]
+) -> DataFrame | None:
+    """Run a statement about a Delta table whose result has columns of Delta's own; None for other statements."""
+    if isinstance(statement, CreateTable) and statement.clone is not None:
+        return _clone_frame(spark, statement, context, run)
+    is_show = isinstance(statement, Show) and statement.what in (
+        ShowKind.HISTORY,
+        ShowKind.DETAIL,
+        ShowKind.PARTITIONS,
+    )
+    if not is_show and not isinstance(statement, Optimize | Reorg):
+        return None
+    named = statement.table  # type: ignore[union-attr]
+    assert isinstance(named, TableName)
+    table = find_table(named, context)
+    if table.format != "delta":
+        return None
+    if isinstance(statement, Show):
+        if statement.what is ShowKind.HISTORY:
+            return history_frame(spark, table, statement.limit)
+        if statement.what is ShowKind.DETAIL:
+            is_path = len(named.parts) == 2 and named.parts[0].lower() in ("delta", "iceberg")
+            return detail_frame(spark, table, None if is_path else str(table.name))
+        return _partition_rows(spark, table, run())
+    assert isinstance(statement, Optimize | Reorg)
+    started, before = time.time_ns() // 1_000_000, table.inspect("files")
+    run()
+    table = table.refresh()
+    facts = {
+        "totalConsideredFiles": before.num_rows,
+        "totalFilesSkipped": 0,
+        "startTimeMs": started,
+        "endTimeMs": time.time_ns() // 1_000_000,
+        "numTableColumns": len(table.schema.names),
+        "numTableColumnsWithStats": min(len(table.schema.names), 32),
+        "zorders": isinstance(statement, Optimize) and bool(statement.zorder_by),
+    }
+    return optimize_frame(spark, table, (before, table.inspect("files")), facts)
+
+
+def _clone_frame(
+    spark: SparkSession, statement: CreateTable, context: StatementContext, run: Callable[[], Any]
+) -> DataFrame:
+    """Run CREATE TABLE ... SHALLOW CLONE, and return the row of Delta's CLONE; none if the table is kept."""
+    made = run()
+    files = made.inspect("files") if isinstance(made, Table) else pa.table({"size_in_bytes": pa.array([], pa.int64())})
+    sizes = files["size_in_bytes"]
+    values = {"source_table_size": pc.sum(sizes).as_py() or 0, "source_num_of_files": files.num_rows}
+    return frame_of_rows(spark, pa.table({name: pa.array([values.get(name, 0)], pa.int64()) for name in _CLONED}))
+
+
+def _partition_rows(spark: SparkSession, table: Table, rows: pa.Table) -> DataFrame:
+    """Return the partitions of a Delta table, a column for each one; raises `InvalidOption` if it has none."""
+    if "partition" not in rows.column_names:
+        raise InvalidOption(f"SHOW PARTITIONS of {table.name or table.location}, which is not partitioned")
+    found = pa.Table.from_struct_array(rows["partition"].combine_chunks())
+    return frame_of_rows(spark, found.group_by(found.column_names).aggregate([]))
 
 
 def _as_jvm(statement: TableStatement, rows: pa.Table) -> pa.Table:
@@ -70,7 +150,18 @@ def _as_jvm(statement: TableStatement, rows: pa.Table) -> pa.Table:
             for column in rows.columns
         ]
         return pa.table(columns, names=rows.column_names)
+    if isinstance(statement, Call) and rows.column_names == ["changelog_view"]:
+        is_named = len(statement.positional) > 1 or "changelog_view" in statement.named
+        return rows if is_named else pa.table({"changelog_view": [backquote(rows["changelog_view"][0].as_py())]})
     return rows
+
+
+def as_iceberg(statement: TableStatement) -> TableStatement:
+    """Return CREATE TABLE of an Iceberg catalog with a format of files after USING as one with the table property."""
+    if not isinstance(statement, CreateTable) or statement.format not in _FILE_FORMATS:
+        return statement
+    properties = {"write.format.default": statement.format, **statement.properties}
+    return replace(statement, format="iceberg", properties=properties)
 
 
 def _show_table(statement: Show, context: StatementContext) -> pa.Table | None:

@@ -14,8 +14,15 @@ from lakescan.catalogs.registry import is_known
 from lakescan.common.references import backquote
 from lakescan.errors import InvalidStatement, NoSuchCatalog, UnsupportedFeature
 from lakescan.spark.drop_in.interception import NOT_OURS
-from lakescan.spark.drop_in.results import empty_frame, frame_of_change, frame_of_statement, show, text_frame
-from lakescan.spark.drop_in.session_catalog import may_name_table
+from lakescan.spark.drop_in.results import (
+    as_iceberg,
+    empty_frame,
+    frame_of_change,
+    frame_of_statement,
+    show,
+    text_frame,
+)
+from lakescan.spark.drop_in.session_catalog import create_view, may_name_table
 from lakescan.spark.drop_in.sessions import EnabledSession, find_session
 from lakescan.spark.session import is_connect
 from lakescan.spark.statements.dml import change_rows, changes_own_table
@@ -146,15 +153,21 @@ def run_statement(spark: SparkSession, text: str, args: Arguments, frames: Mappi
         case StatementKind.USE:
             return _use(spark, statement.text, args)
     if statement.kind.changes_rows:
-        return _change_rows(spark, statement.text, args, frames)
+        truncates = statement.kind is StatementKind.TRUNCATE
+        return _change_rows(spark, statement.text, args, frames, truncates=truncates)
     return _run_other(spark, statement.text, args, frames)
 
 
-def _change_rows(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame | None:
+def _change_rows(
+    spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any], *, truncates: bool
+) -> DataFrame | None:
     done = _checked(spark, text, lambda: change_rows(spark, text, args, frames))
     if done is not None:
-        return frame_of_change(spark, done)
-    return _run_spark_statement(spark, read_spark_statement(text), args, frames)
+        return frame_of_change(spark, done, truncates=truncates)
+    found = read_spark_statement(text)
+    if found is None:  # WITH ... INSERT and FROM ... INSERT
+        return _checked(spark, text, lambda: run_query(spark, text, args, frames))
+    return _run_spark_statement(spark, found, args, frames)
 
 
 def _explain(
@@ -164,9 +177,9 @@ def _explain(
     inner = statement_of(statement.text)
     if inner.kind is StatementKind.QUERY:
         return _checked(spark, statement.text, lambda: run_query(spark, statement.text, args, frames, before))
-    if inner.kind.changes_rows:
-        if _checked(spark, statement.text, lambda: changes_own_table(spark, statement.text, args, frames)):
-            return text_frame(spark, "plan", explain_statement(statement.text, args, frames, current_namespace(spark)))
+    is_change = inner.kind.changes_rows
+    if is_change and _checked(spark, statement.text, lambda: changes_own_table(spark, statement.text, args, frames)):
+        return text_frame(spark, "plan", explain_statement(statement.text, args, frames, current_namespace(spark)))
     found = read_spark_statement(statement.text)
     if found is not None and not _names_own(spark, found) and not found.is_view:
         return run_query(spark, found.query, args, frames, before + found.before)
@@ -207,6 +220,8 @@ def _run_other(spark: SparkSession, text: str, args: Arguments, frames: Mapping[
     if first in ("CACHE", "UNCACHE"):
         return _cache(spark, text, args, frames)
     within = current_namespace(spark)
+    if first == "CREATE" and create_view(spark, text):
+        return empty_frame(spark)
     if first in ("CREATE", "REPLACE"):
         found = read_spark_statement(text)
         if found is not None and found.is_view:
@@ -216,12 +231,15 @@ def _run_other(spark: SparkSession, text: str, args: Arguments, frames: Mapping[
         return shown
     ours = parse_own_statement(spark, text, args, frames, within)
     if ours is not None:
+        ours = as_iceberg(ours)
         context = statement_context(spark, text, args, frames)
         return frame_of_statement(spark, ours, context, lambda: run_table_statement(spark, ours, context))
     if first in ("CREATE", "REPLACE"):
         return _run_spark_statement(spark, read_spark_statement(text), args, frames)
-    if (catalog := find_catalog(spark, text)) is not None:
+    catalog = find_catalog(spark, text)
+    if catalog is not None or _BY_PATH.search(text):
         _refuse_statistics(text)
+    if catalog is not None:
         raise refuse(text, catalog)
     return None
 

@@ -191,7 +191,7 @@ class SparkNames(GivenFrames):
 
     def full_name(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
         """Return the full name of a lakescan table in Spark's own catalog; None for any other name."""
-        return full_name(self._spark, names)
+        return full_name(self._spark, names, with_views=True)
 
     @property
     def has_queries(self) -> bool:

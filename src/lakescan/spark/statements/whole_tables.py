@@ -247,13 +247,13 @@ def name_current(text: str, within: tuple[str, ...]) -> str:
     for n, word in enumerate(words.words):
         if not any(words.spells(n, each) for each in _CURRENT) or words.is_member(n):
             continue
-        has_call = n + 2 < len(words.words) and words.words[n + 1].text == "(" and words.words[n + 2].text == ")"
-        name = word.text.lower()
-        is_catalog = name == "current_catalog"
+        if n + 2 >= len(words.words) or (words.words[n + 1].text, words.words[n + 2].text) != ("(", ")"):
+            continue
+        is_catalog = word.text.lower() == "current_catalog"
         value = within[0] if is_catalog else ".".join(within[1:])
-        end = n + 3 if has_call else n + 1
         shown = "current_catalog()" if is_catalog else "current_schema()"
         literal = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        end = n + 3
         alias = f" AS `{shown}`" if _is_column(words, n, end) else ""
         edits.append((word.start, words.words[end - 1].end + 1, literal + alias))
     return apply_edits(text, edits)
