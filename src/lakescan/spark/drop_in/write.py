@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +12,24 @@ import pyarrow as pa
 from lakescan.api.catalog import Catalog
 from lakescan.api.save import save_in_folder
 from lakescan.catalogs.formats import format_named
+from lakescan.common import types as t
 from lakescan.common.identifiers import Identifier, dotted_name
 from lakescan.common.references import backquote, parse_reference
 from lakescan.definition.table_definition import TableDefinition, Term
-from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature, nearest
+from lakescan.errors import (
+    InvalidOption,
+    NoSuchNamespace,
+    NoSuchSnapshot,
+    NoSuchTable,
+    SchemaMismatch,
+    TableExists,
+    UnsupportedFeature,
+    nearest,
+)
 from lakescan.options.declaration import normalise_name
 from lakescan.options.write import WriteOptions
 from lakescan.spark.drop_in.calls import Calls
-from lakescan.spark.drop_in.errors import ANALYSIS, ILLEGAL, errors_of_format, with_class
+from lakescan.spark.drop_in.errors import ANALYSIS, ILLEGAL, JAVA, errors_of_format, with_class
 from lakescan.spark.drop_in.interception import NOT_OURS, recorded_calls
 from lakescan.spark.drop_in.names import FORMATS, new_table_parts, table_parts
 from lakescan.spark.drop_in.read import is_unsupported, note_option, parts_of_place
@@ -26,17 +37,24 @@ from lakescan.spark.drop_in.session_catalog import check_saved_format
 from lakescan.spark.drop_in.sessions import EnabledSession
 from lakescan.spark.session import conf
 from lakescan.spark.statements.sql import run_sql
+from lakescan.spark.types import schema_of_rows
 from lakescan.spark.wap import settings_of_session
 from lakescan.spark.writing.write import SparkRows
+from lakescan.statements.duckdb.types import spark_type
+from lakescan.statements.rows.store_assignment import cast_to_column
 from lakescan.statements.rows.target import ChangedTable, changed_table
 from lakescan.statements.syntax.text import TableName
 from lakescan.statements.syntax.types import text_literal
+from lakescan.tables.base import Target
+from lakescan.tables.results import WriteResult
 from lakescan.tables.write_rows import append_rows, overwrite_rows
 
 _MODES = {"error": "ErrorIfExists", "append": "Append", "overwrite": "Overwrite", "ignore": "Ignore"}
 _SAME = {"errorifexists": "error", "default": "error"}
 _FILE_FORMATS = ("parquet", "avro", "orc")
 _LOCATIONS = ("path", "location")
+_WIDTHS = (("int8", "int16", "int32", "int64"), ("float", "double"))
+_MAPPING, _NOT_IN_NAMES = "delta.columnMapping.mode", " ,;{}()\n\t="
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _HARMLESS = ("checkordering", "checknullability")  # lakescan matches columns by name, and checks nulls by value
 
@@ -130,6 +148,11 @@ def save_delta(
     if "replaceWhere" in given and mode != "overwrite":
         del given["replaceWhere"]
     properties = {key: value for key, value in options.items() if key.lower().startswith("delta.")}
+    existing = find_table(("delta", folder))
+    if existing is None:
+        _check_delta_names(frame, properties)
+    elif not WriteOptions.parse(given, "delta").overwrite_schema:
+        _check_widths(frame, existing.table.schema)
     given |= {f"table-property.{key}": str(value) for key, value in properties.items()}
     checked = replace(WriteOptions.parse({**given, "format": "delta"}), save_mode=_MODES[mode])
     save_in_folder(NullableRows(frame), folder, mode, checked)
@@ -268,7 +291,8 @@ def append_named(frame: Any, parts: tuple[str, ...], options: Mapping[str, Any])
     with errors_of_format(found.table.format):
         given = effective_options(options, found.table.format)
         given.pop("replaceWhere", None)
-        found.run(given, lambda target, checked: append_rows(target, SparkRows(frame), checked))
+        with _branch_errors():
+            found.run(given, lambda target, checked: append_rows(target, _rows(frame, target, checked), checked))
 
 
 def overwrite_named(
@@ -291,12 +315,13 @@ def overwrite_named(
         is_dynamic = dynamic or (format_name == "delta" and where is None and _is_dynamic(frame.sparkSession, given))
         if is_dynamic:
             given["overwrite-mode"] = "dynamic"
-        rows = SparkRows(frame)
-        checks = format_name == "delta"
-        found.run(
-            given,
-            lambda target, checked: overwrite_rows(target, rows, checked, where, checks_rows=checks or where is None),
-        )
+        checks = format_name == "delta" or where is None
+
+        def write(target: Target, checked: WriteOptions) -> WriteResult:
+            return overwrite_rows(target, _rows(frame, target, checked), checked, where, checks_rows=checks)
+
+        with _branch_errors():
+            found.run(given, write)
 
 
 def create_named(
@@ -329,6 +354,7 @@ def create_named(
     locations = [value for key, value in {**whole, **options}.items() if key.lower() in _LOCATIONS]
     given = effective_options(options, format_name)
     if format_name == "delta":
+        _check_delta_names(frame, {**whole, **options})
         whole |= {key: str(value) for key, value in options.items() if key.lower().startswith("delta.")}
     else:
         _refuse_clustering(cluster_by)
@@ -384,8 +410,69 @@ def effective_options(options: Mapping[str, Any], format_name: str) -> dict[str,
 
 
 def _open(frame: Any, parts: tuple[str, ...]) -> ChangedTable:
-    found = changed_table(TableName(parts), (), {})
+    with _branch_errors():
+        found = changed_table(TableName(parts), (), {})
     return replace(found, session=settings_of_session(frame.sparkSession))
+
+
+@contextmanager
+def _branch_errors() -> Iterator[None]:
+    """Context manager: writing to a branch that does not exist raises the error of the JVM's library."""
+    try:
+        yield
+    except NoSuchSnapshot as error:
+        raise with_class(error, JAVA, "org.apache.iceberg.exceptions.ValidationException") from error.__cause__
+
+
+def _rows(frame: Any, target: Target, options: WriteOptions) -> SparkRows:
+    """Return the rows of a data frame, cast to the columns of a table by Spark's rules of store assignment.
+
+    Columns are not cast if the write may change the table's types. The writer matches members of structs itself.
+    """
+    names = [each.lower() for each in frame.columns]
+    if options.merge_schema or options.overwrite_schema or len(set(names)) < len(names):
+        return SparkRows(frame)
+    fields = {each.name.lower(): each for each in target.writes.schema.fields}
+    ansi = conf(frame.sparkSession, "spark.sql.ansi.enabled") == "true"
+    texts, is_cast = [], False
+    for column, arrow in zip(frame.columns, schema_of_rows(frame.schema), strict=True):
+        value, kind, field = backquote(column), spark_type(arrow.type), fields.get(column.lower())
+        text = value
+        if field is not None and not isinstance(kind, t.Struct | t.ListOf | t.MapOf):
+            text = cast_to_column(value, kind, field, ansi=ansi)
+        is_cast = is_cast or text != value
+        texts.append(f"{text} AS {value}")
+    return SparkRows(frame.selectExpr(*texts) if is_cast else frame)
+
+
+def _check_delta_names(frame: Any, properties: Mapping[str, Any]) -> None:
+    """Raise `InvalidOption` for column names that a Delta table without column mapping cannot have."""
+    modes = [str(value) for key, value in properties.items() if key.lower() == _MAPPING.lower()]
+    default = conf(frame.sparkSession, f"spark.databricks.delta.properties.defaults.{_MAPPING.removeprefix('delta.')}")
+    wrong = [each for each in frame.columns if set(each) & set(_NOT_IN_NAMES)]
+    if wrong and (modes[0] if modes else default or "none").lower() == "none":
+        raise with_class(
+            InvalidOption(
+                f"a Delta table cannot have the column names {', '.join(map(repr, wrong))}, with spaces or one of "
+                f",;{{}}()=: rename the columns, or set the option {_MAPPING} to name"
+            ),
+            *(ANALYSIS, "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"),
+        )
+
+
+def _check_widths(frame: Any, table: pa.Schema) -> None:
+    """Raise `SchemaMismatch` for numbers that are wider than the table's column, as Delta does."""
+    by_name = {each.name.lower(): each for each in table}
+    for arrow in schema_of_rows(frame.schema):
+        field = by_name.get(arrow.name.lower())
+        if field is None:
+            continue
+        given, wanted = str(arrow.type), str(field.type)
+        for order in _WIDTHS:
+            if given in order and wanted in order and order.index(given) > order.index(wanted):
+                raise SchemaMismatch(
+                    f"column {field.name!r} is {wanted} in the table and {given} in the rows: cast it explicitly"
+                )
 
 
 def _is_dynamic(spark: Any, options: Mapping[str, Any]) -> bool:
