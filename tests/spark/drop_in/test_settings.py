@@ -63,11 +63,11 @@ def test_catalogs_of_each_type_are_understood(own: dict[str, str], expected: dic
 def test_hadoops_settings_reach_catalogs_without_settings_of_that_store() -> None:
     hadoop = {"spark.hadoop.fs.s3a.endpoint": "http://e", "spark.hadoop.fs.s3a.fast.upload": "true"}
     found = properties({"type": "hadoop", "warehouse": "s3a://b/wh"}, hadoop)
-    assert found == {"type": "hadoop", "warehouse": "s3a://b/wh", "fs.s3a.endpoint": "http://e"}
+    assert found == {"type": "hadoop", "warehouse": "s3a://b/wh", "s3.endpoint": "http://e"}
     own = {"type": "rest", "uri": "http://h", "s3.endpoint": "http://own"}
     assert properties(own, hadoop) == own
     of_catalog = {"type": "hadoop", "warehouse": "s3a://b/wh", "hadoop.fs.s3a.endpoint": "http://two"}
-    assert properties(of_catalog, hadoop)["fs.s3a.endpoint"] == "http://two"
+    assert properties(of_catalog, hadoop)["s3.endpoint"] == "http://two"
 
 
 def test_a_hive_catalog_uses_the_metastore_of_hadoops_settings() -> None:

@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
-from lakescan.storage.settings.option_names import find_settings
+from lakescan.storage.settings.catalog_properties import PREFIXES
+from lakescan.storage.settings.option_names import find_settings, parse_option
 
 _LOG = logging.getLogger("lakescan")
 _IMPLEMENTATIONS = {
@@ -118,11 +119,20 @@ def _storage(own: Mapping[str, str], found: Mapping[str, str], settings: Mapping
     hadoop = {key.removeprefix(_HADOOP): value for key, value in settings.items() if key.startswith(_HADOOP)}
     hadoop |= {key.removeprefix("hadoop."): value for key, value in own.items() if key.startswith("hadoop.")}
     stores = {setting.key[0] for key in found for setting in find_settings(key)}
-    return {
-        key: value
-        for key, value in hadoop.items()
-        if key.startswith("fs.") and any(each.key[0] not in stores for each in find_settings(key))
-    }
+    result = {}
+    for key, value in hadoop.items():
+        if not key.startswith("fs.") or not find_settings(key):
+            continue
+        for setting, parsed in parse_option(key, value, ignore_unknown=True):
+            name = next((each for each in setting.names if each.startswith(PREFIXES)), None)
+            if name == "s3.path-style-access":
+                parsed = not parsed  # the setting is its opposite, virtual addressing
+            if name is not None and setting.key[0] not in stores:
+                result[name] = str(parsed).lower() if isinstance(parsed, bool) else str(parsed)
+    endpoint = result.get("s3.endpoint", "")
+    if endpoint and "://" not in endpoint and hadoop.get("fs.s3a.connection.ssl.enabled", "").lower() == "false":
+        result["s3.endpoint"] = f"http://{endpoint}"
+    return result
 
 
 def _nessie(properties: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

@@ -34,9 +34,11 @@ from lakescan.spark.drop_in.sessions import (
     removed_setting,
 )
 from lakescan.spark.drop_in.settings import DEFAULT_CATALOG, PREFIX, JarSettings, read_jar_settings
+from lakescan.spark.drop_in.storage_settings import use_hadoop_settings
 from lakescan.spark.registration import register
 from lakescan.spark.session import conf, is_connect
 from lakescan.spark.statements.names import NAMESPACE
+from lakescan.storage.settings.hadoop_defaults import use_hadoop_defaults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,6 +80,7 @@ def disable(spark: SparkSession) -> None:
         remove_session(spark)
     if not has_sessions():
         restore_all()
+        use_hadoop_defaults(None)
         remove_delta_module()
 
 
@@ -98,6 +101,7 @@ def _enable(spark: SparkSession, *, strict: bool = False) -> EnabledSession:
     state = EnabledSession(spark, found.catalogs, found.session_catalog, _removable(found))
     state.register_catalogs(strict=strict)
     register(spark)
+    use_hadoop_settings(spark)
     _apply(spark, found, settings)
     add_session(spark, state)
     return state

@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from lakescan.spark.drop_in.enable import enable_every_session
+from lakescan.spark.drop_in.enable import enable_every_session, install
 from lakescan.spark.drop_in.interception import running
 from lakescan.spark.drop_in.sessions import find_session, note_change
 from lakescan.spark.drop_in.settings import CLASS_PATHS, EXTENSIONS, JARS, PACKAGES, PREFIX, read_jar_settings
+from lakescan.spark.session import is_connect
 
 _ARGUMENTS = {"--packages": PACKAGES, "--jars": JARS, "--driver-class-path": CLASS_PATHS[0]}
 
@@ -21,6 +22,7 @@ def prepare() -> None:
 
 def enable_session(spark: Any) -> None:
     """Enable a session, or read its settings again if it is enabled."""
+    install(is_connect(spark))
     note_change(PREFIX)
     with running():
         find_session(spark)
