@@ -16,7 +16,13 @@ DOCUMENTS = "https://github.com/lakescan/lakescan/tree/main/docs"
 
 
 class LakescanError(Exception):
-    """Base class of all errors that lakescan raises deliberately. Its message hides secrets such as keys and tokens."""
+    """Base class of all errors that lakescan raises deliberately. Its message hides secrets such as keys and tokens.
+
+    Attributes:
+        table_format: The format of the table that a statement was changing, "iceberg" or "delta", if known; else None.
+    """
+
+    table_format: str | None = None
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*(hide_secrets(each) if isinstance(each, str) else each for each in arguments))

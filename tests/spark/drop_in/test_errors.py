@@ -28,6 +28,44 @@ EXISTS = "TABLE_OR_VIEW_ALREADY_EXISTS"
 UNRESOLVED = "UNRESOLVED_COLUMN.WITH_SUGGESTION"
 
 
+# Statements, with PySpark's class and the condition of their errors in the JVM (see `interop/test_enabled_writers.py`).
+# `lake` is an Iceberg catalog, and {} a folder with Delta tables.
+STATEMENTS = (
+    ("SELECT * FROM lake.e.nothing", "AnalysisException", MISSING),
+    ("INSERT INTO lake.e.nothing VALUES (1)", "AnalysisException", MISSING),
+    ("DELETE FROM lake.e.nothing", "AnalysisException", MISSING),
+    ("DROP TABLE lake.e.nothing", "AnalysisException", MISSING),
+    ("CREATE TABLE lake.e.t (x INT)", "AnalysisException", EXISTS),
+    ("CREATE NAMESPACE lake.e", "AnalysisException", "SCHEMA_ALREADY_EXISTS"),
+    (
+        "INSERT INTO lake.e.t VALUES (1)",
+        "AnalysisException",
+        "INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS",
+    ),
+    (
+        "INSERT INTO lake.e.t VALUES (1, 'a', 2)",
+        "AnalysisException",
+        "INSERT_COLUMN_ARITY_MISMATCH.TOO_MANY_DATA_COLUMNS",
+    ),
+    ("INSERT INTO lake.e.t (id, zz) VALUES (1, 'a')", "AnalysisException", UNRESOLVED),
+    ("UPDATE lake.e.t SET nope = 1", "AnalysisException", UNRESOLVED),
+    ("ALTER TABLE lake.e.t ADD COLUMN id BIGINT", "AnalysisException", "FIELD_ALREADY_EXISTS"),
+    ("ALTER TABLE lake.e.t ALTER COLUMN id TYPE INT", "AnalysisException", "NOT_SUPPORTED_CHANGE_COLUMN"),
+    ("DELETE FORM lake.e.t", "ParseException", "PARSE_SYNTAX_ERROR"),
+    ("SELECT * FROM lake.e.t VERSION AS OF 99", "IllegalArgumentException", None),
+    ("SELECT * FROM delta.`/nothing/here`", "AnalysisException", "PATH_NOT_FOUND"),
+    ("SELECT * FROM delta.`{}/t` VERSION AS OF 99", "AnalysisException", "DELTA_VERSION_NOT_FOUND"),
+    ("VACUUM delta.`{}/t` RETAIN 0 HOURS", "IllegalArgumentException", "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"),
+    ("ALTER TABLE delta.`{}/t` DROP COLUMN d", "AnalysisException", "DELTA_UNSUPPORTED_DROP_COLUMN"),
+    (
+        "ALTER TABLE delta.`{}/t` ADD CONSTRAINT c CHECK (id > 100)",
+        "AnalysisException",
+        "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION",
+    ),
+    ("DROP NAMESPACE lake.e", "Py4JJavaError", None),
+)
+
+
 @pytest.fixture(scope="module")
 def tables(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Iceberg tables `lake.e.t` and `lake.e.n`, and a folder with the Delta tables `t` and `c`."""
@@ -47,43 +85,7 @@ def _raised(call: Callable[[], object]) -> Any:
     return found.value
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "condition"),
-    [
-        ("SELECT * FROM lake.e.nothing", "AnalysisException", MISSING),
-        ("INSERT INTO lake.e.nothing VALUES (1)", "AnalysisException", MISSING),
-        ("DELETE FROM lake.e.nothing", "AnalysisException", MISSING),
-        ("DROP TABLE lake.e.nothing", "AnalysisException", MISSING),
-        ("CREATE TABLE lake.e.t (x INT)", "AnalysisException", EXISTS),
-        ("CREATE NAMESPACE lake.e", "AnalysisException", "SCHEMA_ALREADY_EXISTS"),
-        (
-            "INSERT INTO lake.e.t VALUES (1)",
-            "AnalysisException",
-            "INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS",
-        ),
-        (
-            "INSERT INTO lake.e.t VALUES (1, 'a', 2)",
-            "AnalysisException",
-            "INSERT_COLUMN_ARITY_MISMATCH.TOO_MANY_DATA_COLUMNS",
-        ),
-        ("INSERT INTO lake.e.t (id, zz) VALUES (1, 'a')", "AnalysisException", UNRESOLVED),
-        ("UPDATE lake.e.t SET nope = 1", "AnalysisException", UNRESOLVED),
-        ("ALTER TABLE lake.e.t ADD COLUMN id BIGINT", "AnalysisException", "FIELD_ALREADY_EXISTS"),
-        ("ALTER TABLE lake.e.t ALTER COLUMN id TYPE INT", "AnalysisException", "NOT_SUPPORTED_CHANGE_COLUMN"),
-        ("DELETE FORM lake.e.t", "ParseException", "PARSE_SYNTAX_ERROR"),
-        ("SELECT * FROM lake.e.t VERSION AS OF 99", "IllegalArgumentException", None),
-        ("SELECT * FROM delta.`/nothing/here`", "AnalysisException", "PATH_NOT_FOUND"),
-        ("SELECT * FROM delta.`{}/t` VERSION AS OF 99", "AnalysisException", "DELTA_VERSION_NOT_FOUND"),
-        ("VACUUM delta.`{}/t` RETAIN 0 HOURS", "IllegalArgumentException", "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"),
-        ("ALTER TABLE delta.`{}/t` DROP COLUMN d", "AnalysisException", "DELTA_UNSUPPORTED_DROP_COLUMN"),
-        (
-            "ALTER TABLE delta.`{}/t` ADD CONSTRAINT c CHECK (id > 100)",
-            "AnalysisException",
-            "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION",
-        ),
-        ("DROP NAMESPACE lake.e", "Py4JJavaError", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "name", "condition"), STATEMENTS)
 def test_errors_of_statements(enabled: Any, tables: Path, text: str, name: str, condition: str | None) -> None:
     error = _raised(lambda: enabled.sql(text.format(tables)).collect())
     assert (type(error).__name__, error.getCondition()) == (name, condition)

@@ -248,7 +248,7 @@ def errors_of_format(name: str) -> Iterator[None]:
     try:
         yield
     except LakescanError as error:
-        error.__dict__.setdefault("table_format", name)
+        error.table_format = error.table_format or name
         raise
 
 
@@ -275,7 +275,7 @@ def spark_error(error: LakescanError, *, connect: bool | None = None) -> Excepti
         return error_of_class(
             error, _plain_class(cause), cause.getCondition(), cause.getMessageParameters(), cause.getSqlState()
         )
-    format = error.__dict__.get("table_format")
+    format = error.table_format
     for rule in _RULES:
         parameters = rule.match(error, format)
         if parameters is None:
@@ -345,7 +345,7 @@ def _rebuild(
 
 def _reduce(self: Any) -> Any:
     kind, base = type(self)._lakescan_classes
-    hidden = ("_lakescan_text", "_lakescan_about", "_message", "_desc", "_errorClass")
+    hidden: tuple[str, ...] = ("_lakescan_text", "_lakescan_about", "_message", "_desc", "_errorClass")
     hidden += ("_messageParameters", "_contexts", "_sqlState")
     state = {key: value for key, value in self.__dict__.items() if key not in hidden}
     return _rebuild, (kind, base, self.args, state, self._lakescan_about)
@@ -361,7 +361,7 @@ def _error_class(self: Any) -> str | None:
 
 
 @cache
-def _class_of(kind: type[LakescanError], base: type) -> type:
+def _class_of(kind: Any, base: Any) -> type:
     """Return the class that extends PySpark's class `base`, whose name it has, and lakescan's."""
     return type(
         base.__name__,
@@ -429,7 +429,7 @@ def _java_error(
         base = next(getattr(classes, each) for each in names if hasattr(classes, each))
         return error_of_class(error, base, condition, parameters)
     try:
-        from py4j.protocol import Py4JJavaError
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     except ImportError:  # a client without Java's libraries
         return error
     found: Any = error_of_class(error, Py4JJavaError, condition, parameters)
