@@ -16,6 +16,7 @@ from lakescan.api.table import Table
 from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption, InvalidStatement, IsAView, LakescanError
 from lakescan.spark.delta_tables.results import detail_frame, history_frame, optimize_frame
+from lakescan.spark.drop_in.session_catalog import SPARK, describe_delta
 from lakescan.spark.statements.dml import RowChange, count_frame
 from lakescan.spark.statements.names import has_catalog
 from lakescan.spark.statements.statement_routing import frame_of_rows
@@ -27,6 +28,7 @@ from lakescan.statements.syntax.namespaces import Show, ShowKind
 from lakescan.statements.syntax.tables_and_views import CreateTable
 from lakescan.statements.syntax.text import TableName
 from lakescan.statements.syntax.token_reader import TokenReader
+from lakescan.statements.syntax.types import text_literal
 from lakescan.statements.tables.context import StatementContext, find_table, namespace
 from lakescan.tables.results import ChangeResult
 
@@ -77,9 +79,20 @@ def frame_of_statement(
     if (frame := _delta_frame(spark, statement, context, run)) is not None:
         return frame
     found = run()
+    if isinstance(statement, Show) and statement.what is ShowKind.VIEWS:
+        return frame_of_rows(spark, _with_temporary_views(spark, found, statement.pattern))
     if isinstance(found, pa.Table):
         return frame_of_rows(spark, _as_jvm(statement, found))
     return empty_frame(spark)
+
+
+def _with_temporary_views(spark: SparkSession, rows: pa.Table, pattern: str | None) -> pa.Table:
+    """Return the rows of SHOW VIEWS with the session's temporary views, as Iceberg's JAR does."""
+    text = "SHOW VIEWS" if pattern is None else f"SHOW VIEWS LIKE {text_literal(pattern)}"
+    names = [row["viewName"] for row in spark.sql(text).collect() if row["isTemporary"]]
+    more = [(["" for _ in names], pa.string()), (names, pa.string()), ([True for _ in names], pa.bool_())]
+    temporary = pa.table([pa.array(values, kind) for values, kind in more], names=rows.column_names)
+    return pa.concat_tables([rows, temporary])
 
 
 def _delta_frame(
@@ -166,6 +179,15 @@ def as_iceberg(statement: TableStatement) -> TableStatement:
 
 def _show_table(statement: Show, context: StatementContext) -> pa.Table | None:
     """Return the rows of DESCRIBE EXTENDED and SHOW TBLPROPERTIES of an Iceberg table; None for other statements."""
+    assert statement.table is not None
+    if statement.what in (ShowKind.TABLE, ShowKind.PROPERTIES) and statement.table.parts[0] == SPARK:
+        try:
+            rows_of_delta = describe_delta(find_table(statement.table, context), statement)
+        except IsAView:
+            return None
+        if rows_of_delta is not None:
+            names = ("col_name", "data_type", "comment") if statement.what is ShowKind.TABLE else ("key", "value")
+            return _rows(names, rows_of_delta)
     is_details = statement.what is ShowKind.TABLE and statement.extended and statement.column is None
     if not is_details and statement.what is not ShowKind.PROPERTIES:
         return None
@@ -200,9 +222,7 @@ def _show_table(statement: Show, context: StatementContext) -> pa.Table | None:
 def iceberg_properties(table: Table) -> dict[str, str]:
     """Return the properties that Iceberg's JAR shows of a table: those of the table, and some of its state."""
     own = dict(table.properties)
-    snapshot = table.scan().spec.snapshot
-    current = getattr(snapshot, "snapshot_id", None)
-    own["current-snapshot-id"] = "none" if current is None else str(current)
+    own["current-snapshot-id"] = "none" if table.snapshot_id is None else str(table.snapshot_id)
     own["format"] = f"iceberg/{own.get('write.format.default', 'parquet')}"
     own["format-version"] = str(table.format_version)
     if table.sort_order != "unsorted":

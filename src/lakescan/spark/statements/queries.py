@@ -177,10 +177,6 @@ class SparkNames(GivenFrames):
         self._spark, self._given = spark, {name.lower(): frame for name, frame in others.items()}
         super().__init__({name: frame for name, frame in others.items() if not hasattr(frame, "sparkSession")})
 
-    def is_given(self, name: str) -> bool:
-        """Return whether an unqualified name is that of a frame."""
-        return name.lower() in self._given
-
     def has(self, name: str) -> bool:
         """Return whether there is a frame, temporary view or Spark table that an unqualified name refers to."""
         return name.lower() in self._given or is_of_session(self._spark, name)

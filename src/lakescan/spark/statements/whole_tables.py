@@ -69,7 +69,7 @@ def analyze_own_query(
     views = SparkNames(spark, frames)
     within = current_namespace(spark)
     found = analyze(text, args, views.tables, within, session_settings(spark), views)
-    if not found.named and not any(len(each.names) == 1 and views.is_given(each.names[0]) for each in found.unknown):
+    if not found.named:
         return None
     for each in found.unknown:
         is_missing = len(each.names) > 2 and not has_catalog(spark, each.names[0])
