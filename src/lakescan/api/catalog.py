@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace as replaced
 from datetime import date, datetime
 from typing import Any, Unpack
@@ -434,11 +435,22 @@ class Catalog(CatalogViews):
             wanted.replace(committer, self._find_replacement_target(identifier, wanted), definition)
             return self._reopen_table(name, "replaced")
         try:
-            wanted.create(committer, definition)
+            with self._withdraw_failed(identifier):
+                wanted.create(committer, definition)
         except (CreatedConcurrently, CommitStateUnknown):
             if not exist_ok or not self.table_exists(name):
                 raise
         return self._reopen_table(name, "created")
+
+    @contextmanager
+    def _withdraw_failed(self, identifier: Identifier) -> Iterator[None]:
+        """Context manager: if the body, which creates a table, fails, withdraw a name that its catalog reserved."""
+        try:
+            yield
+        except BaseException:
+            if (withdraw := getattr(self._catalog, "withdraw_name", None)) is not None:  # Spark's own catalog
+                withdraw(identifier)
+            raise
 
     def _reopen_table(self, name: str, done: str) -> Table:
         """Open a table that was just changed, and retry reads that fail.
@@ -503,7 +515,8 @@ class Catalog(CatalogViews):
             found = self._find_replacement_target(identifier, wanted)
             new = wanted.replacement(committer, found, whole, checked)
         else:
-            new = wanted.new_table(committer, whole, checked)
+            with self._withdraw_failed(identifier):
+                return create_with_rows(wanted.new_table(committer, whole, checked), given)
         return create_with_rows(new, given)
 
     def create_from_files(

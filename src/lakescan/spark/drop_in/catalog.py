@@ -191,9 +191,13 @@ def get_table(session: EnabledSession, catalog: Any, tableName: str) -> Any:
     if parts is None:
         return NOT_OURS
     try:
+        _check_table(session, parts)
         _open(parts)
     except IsAView:
         return _table(parts, "VIEW")
+    except NoSuchTable:
+        if len(parts) < 4:  # a metadata table has the name of its table as its namespace
+            raise
     return _table(parts)
 
 

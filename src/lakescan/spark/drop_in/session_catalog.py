@@ -6,12 +6,14 @@ location, and whether Spark owns the files (managed). The columns are only in th
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from lakescan.catalogs.registry import connection
 from lakescan.catalogs.views import NoViews, StoredView
 from lakescan.common import types as t
 from lakescan.common.identifiers import Identifier, dotted_name, folder_of, split_name
@@ -31,9 +33,11 @@ from lakescan.spark.drop_in.sessions import EnabledSession, find_session, sessio
 from lakescan.spark.session import conf, is_connect
 from lakescan.spark.statements.names import current_namespace
 from lakescan.spark.statements.queries import query_schema
-from lakescan.spark.statements.session_tables import set_finders
+from lakescan.spark.statements.session_tables import SAME, set_finders
 from lakescan.statements.syntax.grammar import parse_statement
+from lakescan.statements.syntax.namespaces import Show, ShowKind
 from lakescan.statements.syntax.tables_and_views import CreateView
+from lakescan.statements.tables.describe import describe_table, partition_parts
 from lakescan.storage import Storage
 from lakescan.storage.locations import normal, split_location
 
@@ -41,6 +45,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+    from lakescan.api.table import Table
+
+_LOG = logging.getLogger("lakescan")
 SPARK = "spark_catalog"
 _DELTA, _ICEBERG = "delta", "iceberg"
 _FORMATS = (_DELTA, _ICEBERG)
@@ -499,6 +506,13 @@ class SparkDeltaNames:
         return self._entries.find(name) if len(name) == 2 else None
 
 
+def _is_empty(folder: str) -> bool:
+    try:
+        return next(iter(Storage().walk(folder)), None) is None
+    except FileNotFoundError:
+        return True
+
+
 def default_location(entries: SparkEntries, name: Name) -> str:
     """Return the folder of a new managed table; raises `NoSuchNamespace` if its database does not exist."""
     folder = entries.database_location(name[0])
@@ -534,14 +548,33 @@ class SparkCatalog:
         return SparkDeltaNames(self.entries)
 
     def default_location(self, identifier: Identifier) -> str:
-        """Return the folder of a new managed table; raises `TableExists` if it has a Delta table."""
+        """Return the folder of a new managed table, and add the entry of the table.
+
+        Spark adds the entry of a managed table only while its folder is empty, so before rows are written. An entry
+        without a log is not a table: `SparkDeltaNames.add` takes it over, and `withdraw_name` removes it. Raises
+        `TableExists` if the folder is not empty.
+        """
         location = default_location(self.entries, identifier.within)
         if is_table(location, Storage()):
             raise TableExists(
                 f"the folder of the new table {identifier}, {location}, already has a Delta table: give another "
                 "LOCATION, or name this one to register it"
             )
+        self.delta_names.add(identifier.within, location)
         return location
+
+    def withdraw_name(self, identifier: Identifier) -> None:
+        """Remove the entry of a table that was not created. A failure is only logged.
+
+        The entry stays if its folder has files: another writer may have taken the entry over, and Spark would delete
+        the files of a managed table.
+        """
+        try:
+            found = self.entries.find(identifier.within) if len(identifier.within) == 2 else None
+            if found is not None and found.is_delta and _is_empty(str(found.location)):
+                self.entries.drop(identifier.within)
+        except Exception as error:
+            _LOG.warning("%s: the name of a table that was not created may be left over: %s", identifier, error)
 
     @property
     def views(self) -> SparkViews:
@@ -602,7 +635,7 @@ class SparkViews(NoViews):
         if session is None or found is None or found.view is None or not _reads_own(session, found.view):
             return None
         view = found.view
-        fields = tuple(t.Field(n, each, t.String()) for n, each in enumerate(view.columns, 1))
+        fields = tuple(t.Field(n, each, t.STRING) for n, each in enumerate(view.columns, 1))
         text = ViewText(view.text, Schema(fields), SPARK, (view.database,), 0, {})
         properties = {QUERY_COLUMNS: ",".join(view.query_columns)}
         return StoredView(Identifier(SPARK, name[:-1], name[-1]), new_view(text, "", properties))
@@ -720,7 +753,7 @@ def new_full_name(spark: Any, parts: Sequence[str], format: str | None) -> Name 
     session = find_session(spark)
     if session is None or session.session_catalog is None or format is None:
         return None
-    chosen = format.lower()
+    chosen = session.session_catalog if format == SAME else format.lower()
     if not chosen:
         is_iceberg = session.session_catalog == _ICEBERG
         chosen = _ICEBERG if is_iceberg else (conf(spark, "spark.sql.sources.default") or "").lower()
@@ -820,6 +853,55 @@ def check_saved_format(session: EnabledSession, parts: Name, format: str | None)
         f"The format of the existing table {dotted_name(parts)} is `DeltaTable`. It doesn't match the specified format "
         f"`{chosen}`."
     )
+
+
+def describe_delta(table: Table, statement: Show) -> list[tuple[str | None, ...]] | None:
+    """Return the rows of DESCRIBE TABLE or SHOW TBLPROPERTIES of a Delta table in Spark's catalog, as on the JVM.
+
+    None for other statements, and for tables of other catalogs.
+    """
+    if table.name is None or table.name.catalog != SPARK or table.format != _DELTA or statement.column is not None:
+        return None
+    properties = _shown_properties(table)
+    if statement.what is ShowKind.PROPERTIES:
+        return list(properties.items())
+    if statement.what is not ShowKind.TABLE:
+        return None
+    columns: list[tuple[str | None, ...]] = []
+    for name, kind, doc in describe_table(table):
+        if not name:
+            break  # the partitioning follows
+        columns.append((name, kind, doc or None))
+    found = list(columns)
+    if parts := partition_parts(table):
+        by_name = {row[0]: row for row in columns}
+        found += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
+        found += [by_name[each.strip("`")] for each in parts]
+    if not statement.extended:
+        return found
+    catalog: Any = connection(SPARK)
+    entry = catalog.entries.find(table.name.within)
+    kind = "EXTERNAL" if entry is None else entry.kind
+    found += [("", "", ""), ("# Detailed Table Information", "", ""), ("Name", str(table.name), ""), ("Type", kind, "")]
+    if comment := table.comment:
+        found.append(("Comment", comment, ""))
+    folder = table.folder
+    found += [("Location", f"file:{folder}" if folder.startswith("/") else folder, ""), ("Provider", _DELTA, "")]
+    if kind == "MANAGED":
+        found.append(("Is_managed_location", "true", ""))
+    found.append(("Table Properties", f"[{','.join(f'{key}={value}' for key, value in properties.items())}]", ""))
+    return found
+
+
+def _shown_properties(table: Table) -> dict[str, str]:
+    """Return a Delta table's properties with its protocol, as Delta's JAR shows them."""
+    detail = table.detail().to_pylist()[0]
+    own = dict(table.properties)
+    for name, key in (("delta.minReaderVersion", "minReaderVersion"), ("delta.minWriterVersion", "minWriterVersion")):
+        own[name] = str(detail[key])
+    if detail["minWriterVersion"] >= 7:
+        own |= {f"delta.feature.{each}": "supported" for each in detail["tableFeatures"] or ()}
+    return dict(sorted(own.items()))
 
 
 class SparkTableWriter:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FORMATS = ("delta", "iceberg")
+SAME = "same"  # the format of a table that is like one of Spark's own catalog
 _find: list[Callable[[Any, Sequence[str], bool], tuple[str, ...] | None]] = []
 _find_new: list[Callable[[Any, Sequence[str], str | None], tuple[str, ...] | None]] = []
 
@@ -54,7 +55,7 @@ def qualify_statement(spark: SparkSession, statement: TableStatement) -> tuple[T
     if not _find:
         return statement, False
     changes: dict[str, Any] = {}
-    for field in fields(statement):  # type: ignore[arg-type]
+    for field in fields(statement):
         value = getattr(statement, field.name)
         if isinstance(value, TableName) and not (isinstance(statement, CreateTable) and field.name == "table"):
             if (found := qualify_target(spark, value)) is not None:
@@ -78,5 +79,5 @@ def _format(wanted: CreateTable, qualified: dict[str, Any]) -> str | None:
         if source.parts[0].lower() in _FORMATS and len(source.parts) == 2:
             return source.parts[0].lower()
         found = qualified.get("like") or qualified.get("clone")
-        return None if found is None else "delta"
+        return None if found is None else SAME
     return ""
