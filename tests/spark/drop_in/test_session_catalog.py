@@ -249,3 +249,21 @@ def test_an_entry_that_another_program_left_without_a_log_is_taken_over(enabled:
     enabled.sql("CREATE TABLE delta_db.half (name STRING) USING delta")
     assert enabled.table("delta_db.half").columns == ["name"]
     enabled.sql("DROP TABLE delta_db.half")
+
+
+def test_converting_a_parquet_table_by_name(enabled: Any, database: Path) -> None:
+    enabled.sql("CREATE TABLE delta_db.was_parquet USING parquet PARTITIONED BY (part) AS SELECT 1L AS id, 'a' AS part")
+    enabled.sql("CONVERT TO DELTA delta_db.was_parquet")
+    enabled.sql("INSERT INTO delta_db.was_parquet VALUES (2, 'b')")
+    assert rows(enabled.table("delta_db.was_parquet")) == [(1, "a"), (2, "b")]
+    assert lakescan.table(database / "was_parquet").format == "delta"
+    enabled.sql("DROP TABLE delta_db.was_parquet")
+
+
+def test_an_entry_of_delta_s_jar_has_no_columns(enabled: Any, database: Path, tmp_path: Path) -> None:
+    lakescan.save(enabled.range(3), tmp_path / "theirs", format="delta")
+    enabled.sql(f"CREATE TABLE delta_db.theirs USING delta LOCATION 'file:{tmp_path / 'theirs'}'")
+    assert enabled.table("delta_db.theirs").columns == ["id"]
+    enabled.sql("ALTER TABLE delta_db.theirs ADD COLUMNS (more STRING)")
+    assert enabled.sql("SELECT * FROM delta_db.theirs").columns == ["id", "more"]
+    enabled.sql("DROP TABLE delta_db.theirs")

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from lakescan.api.convert import convert_to_delta
 from lakescan.catalogs.registry import connection
 from lakescan.catalogs.views import NoViews, StoredView
 from lakescan.common import types as t
@@ -34,9 +35,11 @@ from lakescan.spark.session import conf, is_connect
 from lakescan.spark.statements.names import current_namespace
 from lakescan.spark.statements.queries import query_schema
 from lakescan.spark.statements.session_tables import SAME, set_finders
+from lakescan.statements.syntax.commands import Convert
 from lakescan.statements.syntax.grammar import parse_statement
 from lakescan.statements.syntax.namespaces import Show, ShowKind
 from lakescan.statements.syntax.tables_and_views import CreateView
+from lakescan.statements.syntax.types import name_text, type_text
 from lakescan.statements.tables.describe import describe_table, partition_parts
 from lakescan.storage import Storage
 from lakescan.storage.locations import normal, split_location
@@ -215,6 +218,24 @@ class ClassicEntries:
         with _translate_spark_errors():
             found = self._catalog.listTables(database, "*", False)
         return [found.apply(n).table() for n in range(found.size())]
+
+    def partitioning(self, name: Name) -> str:
+        """Return the partition columns of a table with their types, as SQL text."""
+        schema = self._catalog.getTableMetadata(self._identifier(name)).partitionSchema()
+        return str(schema.toDDL())
+
+    def set_delta(self, name: Name) -> None:
+        """Make the entry of a table that of a Delta table, without columns."""
+        jvm = self._jvm
+        found = self._catalog.getTableMetadata(self._identifier(name))
+        given = {
+            "provider": jvm.scala.Option.apply(_DELTA),
+            "schema": jvm.org.apache.spark.sql.types.StructType(),
+            "partitionColumnNames": jvm.PythonUtils.toSeq([]),
+            "tracksPartitionsInCatalog": False,
+        }
+        with _translate_spark_errors():
+            self._catalog.alterTable(_with_values(found, "CatalogTable", given, jvm))
 
     def database_location(self, database: str) -> str | None:
         """Return the folder of a database."""
@@ -675,6 +696,35 @@ def create_view(spark: Any, text: str) -> bool:
             fields.append(type(field)(name, field.dataType, field.nullable, metadata))
         schema = type(schema)(fields)
     entries.add_view(full[1:], wanted.query.text, schema, columns, wanted.comment, replaces=wanted.replaces)
+    return True
+
+
+def convert_table(spark: Any, text: str) -> bool:
+    """Run CONVERT TO DELTA of a Parquet table of Spark's own catalog by its name; return False for other statements.
+
+    The table's entry then is that of a Delta table. Raises `UnsupportedFeature` for other formats, and on Connect.
+    """
+    session = find_session(spark)
+    wanted = parse_statement(text) if session is not None and session.session_catalog == _DELTA else None
+    if session is None or not isinstance(wanted, Convert):
+        return False
+    parts = wanted.table.parts
+    full = None if len(parts) == 2 and parts[0].lower() in ("parquet", *_FORMATS) else _candidate(session, parts)
+    entries = entries_of(spark)
+    found = entries.find(full[1:]) if full is not None and len(full) == 3 else None
+    if full is None or found is None:
+        return False
+    if found.is_delta:
+        return True
+    if found.provider != "parquet" or found.location is None or not isinstance(entries, ClassicEntries):
+        raise UnsupportedFeature(
+            f"CONVERT TO DELTA of the {found.provider or 'Hive'} table {dotted_name(full)}",
+            "Convert Parquet tables, in a classic session; or name the folder of Parquet files: parquet.`folder`.",
+        )
+    columns = ", ".join(f"{name_text(each.name)} {type_text(each.type)}" for each in wanted.partition_columns)
+    columns = columns or entries.partitioning(full[1:])
+    convert_to_delta(found.location, partition_by=columns, statistics=wanted.statistics)
+    entries.set_delta(full[1:])
     return True
 
 

@@ -22,11 +22,12 @@ from lakescan.spark.drop_in.results import (
     show,
     text_frame,
 )
-from lakescan.spark.drop_in.session_catalog import create_view, may_name_table
+from lakescan.spark.drop_in.session_catalog import convert_table, create_view, may_name_table
 from lakescan.spark.drop_in.sessions import EnabledSession, find_session
 from lakescan.spark.session import is_connect
 from lakescan.spark.statements.dml import change_rows, changes_own_table
 from lakescan.spark.statements.names import NAMESPACE, current_namespace, has_catalog, is_temporary, run_use
+from lakescan.spark.statements.session_tables import full_name
 from lakescan.spark.statements.sql import run_table_statement, statement_context
 from lakescan.spark.statements.statement_routing import (
     check_frames,
@@ -220,7 +221,7 @@ def _run_other(spark: SparkSession, text: str, args: Arguments, frames: Mapping[
     if first in ("CACHE", "UNCACHE"):
         return _cache(spark, text, args, frames)
     within = current_namespace(spark)
-    if first == "CREATE" and create_view(spark, text):
+    if (first == "CREATE" and create_view(spark, text)) or (first == "CONVERT" and convert_table(spark, text)):
         return empty_frame(spark)
     if first in ("CREATE", "REPLACE"):
         found = read_spark_statement(text)
@@ -301,12 +302,13 @@ def _cache(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str,
         return None
     words.takes("IF", "EXISTS")
     table = words.table_name("the name of a table")
-    if not names_table(table, current_namespace(spark), frames):
-        return None
-    if len(table.parts) == 1 and is_temporary(spark, table.parts[0]):
-        return None
-    if len(table.parts) > 1 and has_catalog(spark, table.parts[0]):
-        return None
+    if full_name(spark, table.parts) is None:  # not a table of Spark's own catalog
+        if not names_table(table, current_namespace(spark), frames):
+            return None
+        if len(table.parts) == 1 and is_temporary(spark, table.parts[0]):
+            return None
+        if len(table.parts) > 1 and has_catalog(spark, table.parts[0]):
+            return None
     statement_context(spark, text, args, frames)
     run_query(spark, f"SELECT * FROM {text[table.start : table.end]}", None, frames)  # raises if it does not exist
     return empty_frame(spark)
