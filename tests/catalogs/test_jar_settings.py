@@ -57,7 +57,9 @@ def test_rest(tmp_path: Path) -> None:
 
 
 def test_jdbc_to_sqlite(tmp_path: Path) -> None:
-    assert works(catalog({"type": "jdbc", "uri": f"jdbc:sqlite:file:{tmp_path}/c.db", "warehouse": f"file://{tmp_path}"}))
+    assert works(
+        catalog({"type": "jdbc", "uri": f"jdbc:sqlite:file:{tmp_path}/c.db", "warehouse": f"file://{tmp_path}"})
+    )
 
 
 def test_jdbc_to_postgres(postgres: str, tmp_path: Path) -> None:  # noqa: F811

@@ -43,18 +43,18 @@ def check(folder: Path, text: str, name: str = "job.py") -> list[Finding]:
         'spark.sql("SELECT * FROM lake.db.t")',
         'spark.sql("MERGE INTO lake.db.t t USING s ON t.id = s.id WHEN MATCHED THEN DELETE")',
         'spark.sql("DELETE FROM lake.db.t WHERE id = :id", args={"id": 1})',
-        'spark.sql("CALL lake.system.expire_snapshots(table => \'db.t\')")',
+        "spark.sql(\"CALL lake.system.expire_snapshots(table => 'db.t')\")",
         'TABLE = "lake.db.t"\nspark.sql(f"TRUNCATE TABLE {TABLE}")',
         'spark.table("lake.db.t").show()',
         'spark.read.format("delta").option("versionAsOf", 3).load("/t")',
         'df.write.format("delta").mode("overwrite").option("replaceWhere", "a = 1").save(path)',
         'df.writeTo("lake.db.t").append()',
         'df.writeStream.format("iceberg").option("checkpointLocation", c).toTable("lake.db.t")',
-        'from delta.tables import DeltaTable',
+        "from delta.tables import DeltaTable",
         'DeltaTable.forPath(spark, "/t").vacuum(168)',
         'spark.conf.set("spark.databricks.delta.schema.autoMerge.enabled", True)',
     ],
-)  # fmt: skip
+)
 def test_these_lines_work(tmp_path: Path, line: str) -> None:
     assert {each.outcome for each in check(tmp_path, line)} == {"works"}
 
@@ -62,7 +62,7 @@ def test_these_lines_work(tmp_path: Path, line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('spark.sql("CALL lake.system.rewrite_data_file(\'db.t\')")', "Did you mean 'rewrite_data_files'"),
+        ("spark.sql(\"CALL lake.system.rewrite_data_file('db.t')\")", "Did you mean 'rewrite_data_files'"),
         ('spark.sql("CREATE TABLE lake.db.t (id BIGINT) PARTITIONED BY (bukcet(8, id))")', "not a partition transform"),
         ('spark.sql("MERGE INTO lake.db.t USING s WHEN MATCHED THEN DELETE")', "not valid SQL"),
         ('spark.sql("ANALYZE TABLE lake.db.t COMPUTE STATISTICS")', "Spark's own tables"),
@@ -72,7 +72,7 @@ def test_these_lines_work(tmp_path: Path, line: str) -> None:
         ("spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(s, 't')", "classes of the JARs"),
         ('spark.udf.registerJavaFunction("f", "org.apache.iceberg.spark.IcebergSpark")', "is in the JARs"),
     ],
-)  # fmt: skip
+)
 def test_these_lines_are_refused_with_the_reason(tmp_path: Path, line: str, reason: str) -> None:
     refused = [each for each in check(tmp_path, line) if each.outcome == "refused"]
     assert len(refused) == 1

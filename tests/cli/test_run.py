@@ -26,8 +26,14 @@ def python(
     """Run Python in a folder."""
     kept = {name: value for name, value in os.environ.items() if name not in _OWN}
     return subprocess.run(
-        [sys.executable, *arguments], cwd=folder, input=stdin, capture_output=True, text=True, env={**kept, **(env or {})}, check=False
-    )  # fmt: skip
+        [sys.executable, *arguments],
+        cwd=folder,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        env={**kept, **(env or {})},
+        check=False,
+    )
 
 
 def run(
@@ -91,7 +97,10 @@ def test_a_job_ends_as_under_python(tmp_path: Path, text: str) -> None:
 def test_ctrl_c_interrupts_a_job_as_under_python(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
     process = subprocess.Popen(
-        [sys.executable, "-m", "lakescan", "run", "job.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "lakescan", "run", "job.py"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert process.stdout is not None
     process.stdout.readline()
@@ -126,7 +135,9 @@ def test_an_error_in_a_notebook_names_its_cell(tmp_path: Path) -> None:
     assert "    1 / 0\n" in found.stderr
 
 
-@pytest.mark.parametrize(("cell", "magic"), [("%sql SELECT 1", "%sql"), ("%%bash\nls", "%%bash"), ("!pip install x", "!")])
+@pytest.mark.parametrize(
+    ("cell", "magic"), [("%sql SELECT 1", "%sql"), ("%%bash\nls", "%%bash"), ("!pip install x", "!")]
+)
 def test_magics_are_refused_by_name_before_anything_runs(tmp_path: Path, cell: str, magic: str) -> None:
     found = run(tmp_path, notebook(tmp_path, "print('ran')", cell))
     assert (found.returncode, found.stdout) == (2, "")
@@ -155,7 +166,9 @@ def test_a_job_without_our_tables_does_not_load_the_engine(tmp_path: Path) -> No
     assert found.stdout == "3 3 True\n[]\n", found.stderr
 
 
-CATALOG = '"spark.sql.catalog.{name}": "org.apache.iceberg.spark.SparkCatalog", "spark.sql.catalog.{name}.type": "hadoop", '
+CATALOG = (
+    '"spark.sql.catalog.{name}": "org.apache.iceberg.spark.SparkCatalog", "spark.sql.catalog.{name}.type": "hadoop", '
+)
 CATALOG += '"spark.sql.catalog.{name}.warehouse": "wh/{name}"'
 CLASSIC = """
 from pyspark import SparkConf, SparkContext
@@ -196,11 +209,11 @@ def test_each_way_to_make_a_session_enables_it(tmp_path: Path) -> None:
 CONNECT = """
 from pyspark.sql import SparkSession
 
-spark = SparkSession.builder.remote("local[1]").config(map={%(a)s}).config("spark.ui.enabled", "false").getOrCreate()
+spark = SparkSession.builder.remote("local[1]").config(map={a}).config("spark.ui.enabled", "false").getOrCreate()
 spark.sql("CREATE TABLE a.db.t (id BIGINT)")
 spark.range(3).writeTo("a.db.t").append()
 print(spark.table("a.db.t").count(), "connect" in type(spark).__module__)
-""" % {"a": CATALOG.format(name="a")}
+""".replace("{a}", f"{{{CATALOG.format(name='a')}}}")
 
 
 @pytest.mark.spark

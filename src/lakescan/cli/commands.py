@@ -13,7 +13,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 import lakescan
-from lakescan.cli import catalogs, conformance, maintenance, query, run as jobs, states
+from lakescan.cli import catalogs, conformance, maintenance, query, states
+from lakescan.cli import run as jobs
 from lakescan.cli.arguments import pairs
 from lakescan.cli.failures import exit_code, print_error
 from lakescan.cli.output import console, print_json, print_rows

@@ -26,7 +26,13 @@ _TEXT = re.compile(
     r"\b(?:delta|iceberg|table_changes(?:_by_path)?)\b|spark\.sql\.catalog\.|\A\s*(?:optimize|vacuum|restore|reorg)\b",
     re.IGNORECASE,
 )
-_KEYS = ("spark.sql.", "spark.jars", "spark.databricks.", "spark.driver.extraClassPath", "spark.executor.extraClassPath")
+_KEYS = (
+    "spark.sql.",
+    "spark.jars",
+    "spark.databricks.",
+    "spark.driver.extraClassPath",
+    "spark.executor.extraClassPath",
+)
 _CATALOGS = "spark.sql.catalog."
 Originals = list[tuple[type, str, Any]]
 

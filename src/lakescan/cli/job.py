@@ -1,7 +1,7 @@
 """Run a job as Python does, with every Spark session that it makes enabled: `lakescan run`.
 
-This module imports only the standard library, so that a job starts as fast as with `python`. The engine is imported when
-the job first uses a table of ours; see `lakescan.cli.first_use`.
+This module imports only the standard library, so that a job starts as fast as with `python`. The engine is imported
+when the job first uses a table of ours; see `lakescan.cli.first_use`.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def _hide_own_frames(*, has_cells: bool) -> None:
 
 
 def _is_own(file: str) -> bool:
-    return file.startswith(_OWN_FILES) or file == _MAIN or file == _ENTRY
+    return file.startswith(_OWN_FILES) or file in (_MAIN, _ENTRY)
 
 
 # The script that an installer makes for the command `lakescan`, or what runs `python -m lakescan`.

@@ -1,7 +1,5 @@
 """The commands `run` and `check`, for jobs that were written for the JARs of Iceberg and Delta."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -22,20 +20,23 @@ app: Section = Section("Jobs")
 @app.command(
     "run",
     rich_help_panel=app.title,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     options_metavar="",
 )
 def run_command(
-    context: typer.Context,
     job: Annotated[
-        list[str] | None, typer.Argument(metavar="JOB.py | -m MODULE | NOTEBOOK.ipynb [ARGUMENTS]...", help="The job.")
+        list[str] | None,
+        typer.Argument(
+            metavar="JOB ARGUMENTS",
+            help="A script, a notebook, or -m and a module. Then the arguments of the job, which may begin with -.",
+        ),
     ] = None,
 ) -> None:
     """Run a PySpark job that was written for the JARs of Iceberg or Delta, unchanged and without the JARs.
 
-    The job runs as with `python JOB.py ARGUMENTS`: arguments that begin with `-` are the job's own.
+    The job runs as with `python JOB ARGUMENTS`.
     """
-    found = parse_run([*(job or ()), *context.args]) if job or context.args else None
+    found = parse_run(job) if job else None
     if found is None:
         raise typer.BadParameter(USAGE)
     run_job(found)
@@ -66,13 +67,15 @@ def check_command(
         raise typer.Exit(1)
 
 
-def _show(job: str, findings: Sequence[Finding]) -> None:
+def _show(job: str, findings: "Sequence[Finding]") -> None:
     colours = {"works": "green", "differs": "yellow", "unclear": "yellow", "refused": "red"}
     for each in findings:
         cell = "" if each.cell is None else f"[cell {each.cell}]"
         detail = f"  {each.detail}" if each.detail else ""
         outcome = (f"{each.outcome:<8}", colours[each.outcome])
-        console.print(Text.assemble(f"{job}{cell}:{each.line}: ", outcome, f" {each.subject}", (detail, "dim")), soft_wrap=True)
+        console.print(
+            Text.assemble(f"{job}{cell}:{each.line}: ", outcome, f" {each.subject}", (detail, "dim")), soft_wrap=True
+        )
 
 
 def _summary(counts: Mapping[str, int]) -> str:

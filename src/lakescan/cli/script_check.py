@@ -37,9 +37,11 @@ _CATALOG_TYPES = ("hadoop", "hive", "rest", "glue", "sql", "in-memory", "dynamod
 _NAME = re.compile(r"(?<![\w.`/])`?(\w+)`?\s*\.\s*`?(\w+)`?(?:\s*\.\s*`?(\w+)`?)?")
 _PATH = re.compile(r"\b(?:delta|iceberg)\s*\.\s*`|\btable_changes(?:_by_path)?\s*\(", re.IGNORECASE)
 _COMMANDS = re.compile(
-    r"\s*(?:optimize|vacuum|restore|convert\s+to\s+delta|reorg|call|generate|(?:describe|desc)\s+(?:history|detail))\b", re.IGNORECASE
+    r"\s*(?:optimize|vacuum|restore|convert\s+to\s+delta|reorg|call|generate|(?:describe|desc)\s+(?:history|detail))\b",
+    re.IGNORECASE,
 )
 _NOT_RUN = re.compile(r"\s*(analyze\s+table|load\s+data|msck\s+repair|repair\s+table)\b", re.IGNORECASE)
+_ADDS_JARS = ("addJar", "addArtifact", "addArtifacts")
 _READS = ("load", "table")
 _WRITES = ("save", "saveAsTable", "insertInto", "start", "toTable")
 _ENTRIES = {"read": ReadOptions, "readStream": ReadOptions, "write": WriteOptions, "writeStream": WriteOptions}
@@ -105,7 +107,9 @@ def _names(script: Script) -> _Names:
     statements = [call.argument(0, "sqlQuery") for chain in script.chains for call in chain.calls if call.name == "sql"]
     uses = any(isinstance(text, str) and re.match(r"\s*use\b", text, re.IGNORECASE) for text in statements)
     is_set = any(call.name == "setCurrentCatalog" for chain in script.chains for call in chain.calls)
-    return _Names(set(found.catalogs), found.session_catalog is not None, found.default_catalog is not None, uses or is_set)
+    return _Names(
+        set(found.catalogs), found.session_catalog is not None, found.default_catalog is not None, uses or is_set
+    )
 
 
 def _settings(script: Script) -> Iterator[Finding]:
@@ -133,10 +137,12 @@ def _settings(script: Script) -> Iterator[Finding]:
 
 def _catalog(place: Place, name: str, implementation: str, properties: Mapping[str, str] | None) -> Finding:
     if properties is None:
-        is_delta = implementation.endswith("DeltaCatalog") or implementation.endswith("UCSingleCatalog")
+        is_delta = implementation.endswith(("DeltaCatalog", "UCSingleCatalog"))
         if is_delta and name == SESSION_CATALOG:
             return _finding(place, WORKS, f"catalog {name}", "Delta tables in Spark's own catalog")
-        return _finding(place, UNCLEAR, f"catalog {name}", f"{implementation or 'its class'} is not a catalog of Iceberg or Delta")
+        return _finding(
+            place, UNCLEAR, f"catalog {name}", f"{implementation or 'its class'} is not a catalog of Iceberg or Delta"
+        )
     kind = properties.get("type", "")
     if kind not in _CATALOG_TYPES:
         return _finding(place, REFUSED, f"catalog {name}", f"the type {kind!r} is not supported")
@@ -163,13 +169,16 @@ def _chain(chain: Chain, names: _Names, script: Script) -> Iterator[Finding]:
             yield _java_function(call)
         elif call.name == "writeTo" and isinstance(name := call.argument(0, "table"), str) and names.concern(name):
             yield _finding(call.place, WORKS, f"writeTo({name})")
-        elif call.name in ("addJar", "addArtifact", "addArtifacts"):
-            if any(isinstance(each, str) and is_jar_package(each) for each in call.arguments):
-                yield _finding(call.place, DIFFERS, call.name, "adds a JAR of Iceberg or Delta: remove the line")
+        elif call.name in _ADDS_JARS and any(isinstance(each, str) and is_jar_package(each) for each in call.arguments):
+            yield _finding(call.place, DIFFERS, call.name, "adds a JAR of Iceberg or Delta: remove the line")
     entry = next((name for name in chain.names if name in _ENTRIES), None)
     if entry is not None:
         yield from _frame_calls(chain, entry, names)
-    elif chain.names[:1] == ("table",) and isinstance(name := calls[0].argument(0, "tableName"), str) and names.concern(name):
+    elif (
+        chain.names[:1] == ("table",)
+        and isinstance(name := calls[0].argument(0, "tableName"), str)
+        and names.concern(name)
+    ):
         yield _finding(calls[0].place, WORKS, f"table({name})")
     if chain.root == "DeltaTable" or chain.root in script.delta_names:
         yield from _delta_table(chain)
@@ -194,7 +203,9 @@ def _frame_calls(chain: Chain, entry: str, names: _Names) -> Iterator[Finding]:
     shown = target if isinstance(target, str) else UNKNOWN if last.arguments else ""
     subject = f"{entry}.{last.name}({shown})" + (f" of format {kind}" if isinstance(kind, str) else "")
     if "bucketBy" in given:
-        yield _finding(given["bucketBy"].place, REFUSED, "bucketBy", "use df.writeTo(...).partitionedBy(bucket(n, column))")
+        yield _finding(
+            given["bucketBy"].place, REFUSED, "bucketBy", "use df.writeTo(...).partitionedBy(bucket(n, column))"
+        )
     problems = list(_options(before, last, entry))
     yield from problems
     if "bucketBy" not in given and not problems:
@@ -209,7 +220,18 @@ def _options(before: list[Call], last: Call, entry: str) -> Iterator[Finding]:
             given.append((call.argument(0, "key"), call.argument(1, "value"), call.place))
         elif call.name == "options":
             given += [(name, value, call.place) for name, value in call.keywords.items()]
-    own = ("format", "mode", "partitionBy", "path", "schema", "name", "tableName", "outputMode", "queryName", "overwrite")
+    own = (
+        "format",
+        "mode",
+        "partitionBy",
+        "path",
+        "schema",
+        "name",
+        "tableName",
+        "outputMode",
+        "queryName",
+        "overwrite",
+    )
     given += [(name, value, last.place) for name, value in last.keywords.items() if name not in own]
     for name, value, place in given:
         if name.lower() in ("path", "checkpointlocation") or name.lower().startswith("fs."):
@@ -284,7 +306,9 @@ def _delta_table(chain: Chain) -> Iterator[Finding]:
             yield _finding(call.place, WORKS, f"DeltaTable: {call.name}")
             return
         if known and call.name not in known:
-            yield _finding(call.place, REFUSED, f"DeltaTable: {call.name}", f"there is no such method.{nearest(call.name, known)}")
+            yield _finding(
+                call.place, REFUSED, f"DeltaTable: {call.name}", f"there is no such method.{nearest(call.name, known)}"
+            )
             return
         if n == len(chain.calls) - 1:
             yield _finding(call.place, WORKS, f"DeltaTable: {call.name}")
@@ -311,7 +335,9 @@ def _imports(script: Script) -> Iterator[Finding]:
 
 def _java(text: str, place: Place) -> Finding:
     if re.search(r"\b(?:iceberg|delta)\b", text):
-        return _finding(place, REFUSED, text, "the classes of the JARs are not there: use the methods of lakescan.Table")
+        return _finding(
+            place, REFUSED, text, "the classes of the JARs are not there: use the methods of lakescan.Table"
+        )
     return _finding(place, DIFFERS, text, "Spark's Java objects are there, those of Iceberg and Delta are not")
 
 

@@ -43,7 +43,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Chain:
-    """A chain of attributes and calls: `df.write.format("delta").save(path)` has the root `df` and the names of its steps.
+    """A chain of attributes and calls, such as `df.write.format("delta").save(path)` with the root `df`.
 
     `steps` are attribute names, and calls, in the order of the text.
     """
@@ -102,8 +102,8 @@ def read_script(path: str) -> Script:
     except (OSError, SyntaxError, ValueError) as error:
         raise InvalidOption(f"{path} cannot be read: {error}") from None
     constants = _constants([tree for tree, _ in trees])
-    for tree, cell in trees:
-        _Reader(script, constants, cell).visit(tree)
+    for tree, number in trees:
+        _Reader(script, constants, number).visit(tree)
     return script
 
 
@@ -205,7 +205,9 @@ class _Reader(ast.NodeVisitor):
                     self.script.settings.append((key, text, step.place))
 
     def _is_conf(self, before: str | None) -> bool:
-        return before is not None and ("conf" in before.lower() or before in ("set", "setMaster", "setAppName", "SparkConf"))
+        return before is not None and (
+            "conf" in before.lower() or before in ("set", "setMaster", "setAppName", "SparkConf")
+        )
 
     def _chain(self, node: ast.AST) -> Chain:
         steps: list[str | Call] = []
@@ -248,7 +250,10 @@ class _Reader(ast.NodeVisitor):
             case ast.Name(id=name) if name in self.constants and depth < 5:
                 return self._value(self.constants[name], depth + 1)
             case ast.Dict(keys=keys, values=values):
-                named = [(None if key is None else self._value(key, depth), value) for key, value in zip(keys, values, strict=True)]
+                named = [
+                    (None if key is None else self._value(key, depth), value)
+                    for key, value in zip(keys, values, strict=True)
+                ]
                 return {key: self._value(value, depth) for key, value in named if isinstance(key, str)}
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
                 return [self._value(each, depth) for each in elements]
@@ -261,5 +266,3 @@ class _Reader(ast.NodeVisitor):
 
     def _place(self, node: Any) -> Place:
         return Place(node.lineno, self.cell)
-
-

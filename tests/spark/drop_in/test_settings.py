@@ -29,33 +29,69 @@ def properties(own: dict[str, str], others: dict[str, str] | None = None) -> dic
         ({"type": "HIVE", "uri": "thrift://h:9083"}, {"type": "hive", "uri": "thrift://h:9083"}),
         ({"uri": "thrift://h:9083"}, {"type": "hive", "uri": "thrift://h:9083"}),
         (
-            {"type": "rest", "uri": "http://h", "credential": "a:b", "scope": "s", "header.X": "1", "oauth2-server-uri": "http://o"},
-            {"type": "rest", "uri": "http://h", "credential": "a:b", "scope": "s", "header.X": "1", "oauth2-server-uri": "http://o"},
+            {
+                "type": "rest",
+                "uri": "http://h",
+                "credential": "a:b",
+                "scope": "s",
+                "header.X": "1",
+                "oauth2-server-uri": "http://o",
+            },
+            {
+                "type": "rest",
+                "uri": "http://h",
+                "credential": "a:b",
+                "scope": "s",
+                "header.X": "1",
+                "oauth2-server-uri": "http://o",
+            },
         ),
         (
-            {"catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog", "io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "client.region": "r"},
+            {
+                "catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog",
+                "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+                "client.region": "r",
+            },
             {"type": "glue", "client.region": "r"},
         ),
-        ({"catalog-impl": "org.apache.iceberg.inmemory.InMemoryCatalog", "warehouse": "/wh"}, {"type": "in-memory", "warehouse": "/wh"}),
+        (
+            {"catalog-impl": "org.apache.iceberg.inmemory.InMemoryCatalog", "warehouse": "/wh"},
+            {"type": "in-memory", "warehouse": "/wh"},
+        ),
         (
             {"type": "jdbc", "uri": "jdbc:postgresql://h:5432/db?ssl=true", "jdbc.user": "u", "jdbc.password": "p@s"},
             {"type": "sql", "uri": "postgresql+psycopg2://u:p%40s@h:5432/db?sslmode=require"},
         ),
         ({"type": "jdbc", "uri": "jdbc:sqlite:file:/tmp/c.db"}, {"type": "sql", "uri": "sqlite:////tmp/c.db"}),
-        ({"type": "jdbc", "uri": "jdbc:mysql://u:p@h/db?useSSL=false"}, {"type": "sql", "uri": "mysql+pymysql://u:p@h/db"}),
         (
-            {"type": "nessie", "uri": "http://h:19120/api/v2", "ref": "dev", "authentication.type": "BEARER", "authentication.token": "t"},
+            {"type": "jdbc", "uri": "jdbc:mysql://u:p@h/db?useSSL=false"},
+            {"type": "sql", "uri": "mysql+pymysql://u:p@h/db"},
+        ),
+        (
+            {
+                "type": "nessie",
+                "uri": "http://h:19120/api/v2",
+                "ref": "dev",
+                "authentication.type": "BEARER",
+                "authentication.token": "t",
+            },
             {"type": "rest", "uri": "http://h:19120/iceberg/dev", "token": "t"},
         ),
-        ({"type": "rest", "uri": "http://h", "rest.auth.type": "sigv4"}, {"type": "rest", "uri": "http://h", "rest.sigv4-enabled": "true"}),
-        ({"type": "hadoop", "warehouse": "/wh", "cache-enabled": "false", "default-namespace": "db"}, {"type": "hadoop", "warehouse": "/wh"}),
+        (
+            {"type": "rest", "uri": "http://h", "rest.auth.type": "sigv4"},
+            {"type": "rest", "uri": "http://h", "rest.sigv4-enabled": "true"},
+        ),
+        (
+            {"type": "hadoop", "warehouse": "/wh", "cache-enabled": "false", "default-namespace": "db"},
+            {"type": "hadoop", "warehouse": "/wh"},
+        ),
         ({"catalog-impl": "com.example.Own"}, {"type": "com.example.Own"}),
         (
             {"type": "rest", "uri": "http://h", "client.assume-role.arn": "arn:x", "table-default.a": "1"},
             {"type": "rest", "uri": "http://h", "client.role-arn": "arn:x", "table-default.a": "1"},
         ),
     ],
-)  # fmt: skip
+)
 def test_catalogs_of_each_type_are_understood(own: dict[str, str], expected: dict[str, str]) -> None:
     assert properties(own) == expected
 
@@ -97,11 +133,16 @@ def test_the_default_catalog_has_its_default_namespace() -> None:
 )
 def test_sparks_own_catalog_may_have_tables_of_one_format(implementation: str, session_catalog: str) -> None:
     found = read_jar_settings({"spark.sql.catalog.spark_catalog": implementation})
-    assert (found.session_catalog, found.removed) == (session_catalog, {"spark.sql.catalog.spark_catalog": implementation})
+    assert (found.session_catalog, found.removed) == (
+        session_catalog,
+        {"spark.sql.catalog.spark_catalog": implementation},
+    )
 
 
 def test_a_catalog_of_another_library_is_left_alone() -> None:
-    found = read_jar_settings({"spark.sql.catalog.pg": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"})
+    found = read_jar_settings(
+        {"spark.sql.catalog.pg": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"}
+    )
     assert (found.catalogs, found.removed) == ({}, {})
 
 
@@ -124,7 +165,8 @@ def test_packages_and_extensions_of_the_jars_are_left_out_and_others_stay() -> N
 def test_submit_arguments_lose_the_jars_only() -> None:
     given = (
         f"--master 'local[2]' --packages {RUNTIME},{POSTGRES} --jars=/jars/delta-spark_2.13-4.0.0.jar "
-        "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension --conf 'spark.app.name=my job' pyspark-shell"
+        "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension "
+        "--conf 'spark.app.name=my job' pyspark-shell"
     )
     cleaned = clean_submit_arguments(given)
     assert cleaned == f"--master 'local[2]' --packages {POSTGRES} --conf 'spark.app.name=my job' pyspark-shell"

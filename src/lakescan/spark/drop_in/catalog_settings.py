@@ -115,7 +115,7 @@ def _log_left_out(name: str, properties: Mapping[str, str]) -> None:
 
 
 def _storage(own: Mapping[str, str], found: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
-    """Return Hadoop's settings of storage, which catalogs use that have none of their own, as Iceberg's HadoopFileIO."""
+    """Return Hadoop's settings of storage for a catalog that has none of its own, as Iceberg's `HadoopFileIO` uses."""
     hadoop = {key.removeprefix(_HADOOP): value for key, value in settings.items() if key.startswith(_HADOOP)}
     hadoop |= {key.removeprefix("hadoop."): value for key, value in own.items() if key.startswith("hadoop.")}
     stores = {setting.key[0] for key in found for setting in find_settings(key)}

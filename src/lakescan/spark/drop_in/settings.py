@@ -111,7 +111,9 @@ def read_jar_settings(settings: Mapping[str, str], *, log: bool = True) -> JarSe
         if value == _UNITY and name == SESSION_CATALOG and not own:
             found.session_catalog = "delta"
             continue
-        found.catalogs[name] = unity_properties(own) if value == _UNITY else catalog_properties(name, own, settings, log=log)
+        found.catalogs[name] = (
+            unity_properties(own) if value == _UNITY else catalog_properties(name, own, settings, log=log)
+        )
         namespaces[name] = default_namespace(own)
     default = settings.get(DEFAULT_CATALOG)
     if default in found.catalogs and default != SESSION_CATALOG:
