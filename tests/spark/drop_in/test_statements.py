@@ -35,12 +35,10 @@ def test_a_quick_look_decides_that_a_statement_is_not_ours(enabled: Any, text: s
     session = find_session(enabled)
     assert session is not None
     assert not may_be_ours(session, text)
-    took = []
+    start = time.thread_time()
     for _ in range(20):
-        start = time.perf_counter()
         may_be_ours(session, text)
-        took.append(time.perf_counter() - start)
-    assert min(took) < 0.001
+    assert (time.thread_time() - start) / 20 < 0.001
 
 
 @pytest.mark.parametrize(

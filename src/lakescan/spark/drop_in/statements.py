@@ -30,7 +30,6 @@ from lakescan.spark.statements.names import NAMESPACE, current_namespace, has_ca
 from lakescan.spark.statements.session_tables import full_name
 from lakescan.spark.statements.sql import run_table_statement, statement_context
 from lakescan.spark.statements.statement_routing import (
-    check_frames,
     find_catalog,
     parse_own_statement,
     refuse,
@@ -76,7 +75,6 @@ def sql(session: EnabledSession, spark: Any, sqlQuery: str, args: Any = None, **
     own = [each for each in kwargs.values() if isinstance(each, Table | Scan)]
     if not own and not may_be_ours(session, sqlQuery):
         return NOT_OURS
-    check_frames(kwargs)
     text, frames = insert_values(session.spark, sqlQuery, kwargs)
     found = run_statement(session.spark, text, args, frames)
     return NOT_OURS if found is None else found
@@ -107,6 +105,8 @@ def insert_values(spark: SparkSession, text: str, given: Mapping[str, Any]) -> t
     Returns:
         The text, and the frames by their names in the text.
     """
+    from pyspark.sql import DataFrame
+
     if not given:
         return text, {}
     formatter: Any = _formatter(spark)
@@ -116,7 +116,7 @@ def insert_values(spark: SparkSession, text: str, given: Mapping[str, Any]) -> t
         if field is None:
             continue
         value = given.get(field)
-        if hasattr(value, "sparkSession") or isinstance(value, Table | Scan):
+        if isinstance(value, DataFrame | Table | Scan):
             name = f"{_GIVEN}{'_' * text.lower().count(_GIVEN)}{list(given).index(field)}"
             frames[name] = value
             parts.append(backquote(name))
@@ -241,6 +241,7 @@ def _run_other(spark: SparkSession, text: str, args: Arguments, frames: Mapping[
     if catalog is not None or _BY_PATH.search(text):
         _refuse_statistics(text)
     if catalog is not None:
+        check_syntax(spark, text)
         raise refuse(text, catalog)
     return None
 
