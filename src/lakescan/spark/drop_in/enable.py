@@ -6,13 +6,14 @@ import functools
 import logging
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakescan.spark.drop_in import catalog, merge_into, read, statements, stream, write, write_to
 from lakescan.spark.drop_in.delta_module import provide_delta_module, remove_delta_module
 from lakescan.spark.drop_in.interception import (
+    Handler,
     intercept,
     intercept_function,
     is_running,
@@ -211,35 +212,25 @@ class _Classes:
         intercept(self.session, "sql", own, statements.sql)
         intercept(self.session, "table", own, read.table)
         record(self.reader, ("format", "schema", "option", "options"))
-        for name, handler in (("load", read.load), ("table", read.reader_table)):
-            intercept(self.reader, name, read.session_of_reader, handler)
+        self._intercept(self.reader, read.session_of_reader, load=read.load, table=read.reader_table)
         record(self.writer, ("format", "mode", "option", "options", "partitionBy", "bucketBy", "sortBy", "clusterBy"))
-        for name, handler in (
-            ("save", write.save),
-            ("saveAsTable", write.save_as_table),
-            ("insertInto", write.insert_into),
-        ):
-            intercept(self.writer, name, write.session_of_writer, handler)
-        for name, handler in (("writeTo", write_to.write_to), ("mergeInto", merge_into.merge_into)):
-            intercept(self.frame, name, lambda frame: frame.sparkSession, handler)
+        actions: dict[str, Handler] = {"saveAsTable": write.save_as_table, "insertInto": write.insert_into}
+        self._intercept(self.writer, write.session_of_writer, save=write.save, **actions)
+        actions = {"writeTo": write_to.write_to, "mergeInto": merge_into.merge_into}
+        self._intercept(self.frame, lambda frame: frame.sparkSession, **actions)
         record(self.stream_reader, ("format", "schema", "option", "options"))
-        for name, handler in (("load", stream.load), ("table", stream.table)):
-            intercept(self.stream_reader, name, read.session_of_reader, handler)
-        record(
-            self.stream_writer,
-            (
-                *("format", "outputMode", "option", "options", "partitionBy", "clusterBy", "queryName", "trigger"),
-                "foreach",
-            ),
-        )
-        for name, handler in (
-            ("start", stream.start),
-            ("toTable", stream.to_table),
-            ("foreachBatch", stream.foreach_batch),
-        ):
-            intercept(self.stream_writer, name, stream.session_of_writer, handler)
+        self._intercept(self.stream_reader, read.session_of_reader, load=stream.load, table=stream.table)
+        settings = ("format", "outputMode", "option", "options", "partitionBy", "clusterBy", "queryName", "trigger")
+        record(self.stream_writer, (*settings, "foreach"))
+        actions = {"toTable": stream.to_table, "foreachBatch": stream.foreach_batch}
+        self._intercept(self.stream_writer, stream.session_of_writer, start=stream.start, **actions)
         catalog.intercept_catalog(self.catalog)
         self._watch()
+
+    @staticmethod
+    def _intercept(owner: type, session_of: Callable[[Any], Any], **handlers: Handler) -> None:
+        for name, handler in handlers.items():
+            intercept(owner, name, session_of, handler)
 
     def _watch(self) -> None:
         """Notice changes of settings, and sessions that are derived from enabled ones."""

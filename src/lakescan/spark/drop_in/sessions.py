@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Condition, get_ident
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 from lakescan.catalogs.registry import lend, register_catalog, registered_at
@@ -115,12 +116,16 @@ class EnabledSession:
 
     def to_json(self) -> str:
         """Return the state as text for the session's setting `STATE`."""
-        return json.dumps({"catalogs": self.catalogs, "session_catalog": self.session_catalog, "removed": self.removed})
+        own = {"catalogs": self.catalogs, "session_catalog": self.session_catalog, "removed": self.removed}
+        return json.dumps({"state": own, "process": _PROCESS, "changes": self.changes})
 
     @staticmethod
     def from_json(spark: SparkSession, text: str) -> EnabledSession:
-        """Read the state of `to_json`."""
-        return EnabledSession(spark, **json.loads(text))
+        """Read the state of `to_json`. Changes of settings since then, or in another process, are read at first use."""
+        node = json.loads(text)
+        found = EnabledSession(spark, **node["state"])
+        found.changes = node["changes"] if node["process"] == _PROCESS else -1
+        return found
 
 
 class _Changes:
@@ -134,6 +139,7 @@ class _Changes:
     of_namespaces = 0
 
 
+_PROCESS = uuid4().hex
 _changes = _Changes()
 _ENABLED: WeakKeyDictionary[Any, EnabledSession | None] = WeakKeyDictionary()
 _ROOTS: WeakSet[Any] = WeakSet()  # sessions that were enabled by a call or a hook
@@ -206,7 +212,8 @@ def enable_all(hook: Any) -> None:
 def add_session(spark: SparkSession, state: EnabledSession) -> None:
     """Record that a session is enabled, here and in its own settings."""
     spark.conf.set(STATE, state.to_json())
-    _ENABLED.clear()  # other objects may stand for the same session
+    for other in [each for each, known in _ENABLED.items() if known is None]:
+        del _ENABLED[other]  # it may stand for the same session
     _ENABLED[spark] = state
     _ROOTS.add(spark)
     _DISABLED.discard(spark)
@@ -215,8 +222,9 @@ def add_session(spark: SparkSession, state: EnabledSession) -> None:
 def remove_session(spark: SparkSession) -> None:
     """Record that a session is not enabled any more."""
     spark.conf.unset(STATE)
-    _ENABLED.clear()
     _ROOTS.discard(spark)
+    for other in [each for each in _ENABLED if each not in _ROOTS]:
+        del _ENABLED[other]  # it may stand for the same session
     _DISABLED.add(spark)
 
 
@@ -263,7 +271,7 @@ def _state_of_settings(owner: Any) -> EnabledSession | None:
     for spark, state in list(_ENABLED.items()):
         own = spark.__dict__
         client = own.get("_client")
-        is_own = own.get("_conf") is owner if client is None else client is getattr(owner, "_client", None)
+        is_own = own.get("conf") is owner if client is None else client is getattr(owner, "_client", None)
         if is_own:
             return state
     return None

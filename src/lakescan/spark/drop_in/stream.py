@@ -7,9 +7,9 @@ from uuid import uuid4
 
 from lakescan.api.catalog import Catalog
 from lakescan.api.open import table as open_table
-from lakescan.catalogs.formats import DEFAULT
+from lakescan.catalogs.formats import DEFAULT, exists
 from lakescan.common.references import backquote
-from lakescan.errors import InvalidOption, SchemaMismatch
+from lakescan.errors import InvalidOption, NoSuchTable, SchemaMismatch
 from lakescan.spark.drop_in.calls import Calls
 from lakescan.spark.drop_in.interception import CALLS, NOT_OURS, recorded_calls
 from lakescan.spark.drop_in.names import FORMATS, new_table_parts, table_parts
@@ -73,9 +73,14 @@ def _read(session: EnabledSession, parts: tuple[str, ...], options: dict[str, An
     return session.spark.readStream.format(source).options(**options).load(place)
 
 
+def _is_path(session: EnabledSession, parts: tuple[str, ...]) -> bool:
+    """Return whether a name is a format and a folder, rather than a table of a catalog."""
+    return len(parts) == 2 and parts[0].lower() in FORMATS and parts[0] not in session.catalogs
+
+
 def _source_of(session: EnabledSession, parts: tuple[str, ...]) -> tuple[str, str]:
     """Return the data source of a table and its path there: a folder, or a name of a catalog that workers know."""
-    if parts[0].lower() in FORMATS and len(parts) == 2 and parts[0] not in session.catalogs:
+    if _is_path(session, parts):
         return parts[0].lower(), parts[1]
     name = ".".join(map(backquote, parts))
     if parts[0] == SPARK and SPARK not in session.catalogs:  # workers cannot ask the session for its tables
@@ -103,7 +108,10 @@ def start(
     place = path if path is not None else calls.options.pop("path", None)
     if place is None:
         raise InvalidOption(f"start of format {name} needs a path or a table's name")
-    return _start(session, writer, parts_of_place(session, name, place), calls)
+    parts = parts_of_place(session, name, place)
+    if name == "iceberg" and not exists(parts[1] if _is_path(session, parts) else ".".join(map(backquote, parts)), {}):
+        raise NoSuchTable(f"there is no table {place}: start of format iceberg needs one, toTable creates it")
+    return _start(session, writer, parts, calls)
 
 
 def to_table(
@@ -121,7 +129,7 @@ def to_table(
     parts = new_table_parts(session, tableName, calls.our_format(session.spark))
     if parts is None:
         return NOT_OURS
-    if parts[0] not in FORMATS or len(parts) != 2:
+    if not _is_path(session, parts):
         _create_missing(writer, parts, calls)
     return _start(session, writer, parts, calls)
 
