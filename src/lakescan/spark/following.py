@@ -133,7 +133,7 @@ class FollowingRead:
             if found.output.names != names:
                 raise self._changed(f"they are now {', '.join(found.output.names)}")
         except NoSuchColumn as error:
-            raise self._changed(str(error)) from error
+            raise self._changed(str(error).rstrip(".")) from error
         nanos = spec.options.nanos_as_long
         kinds: dict[int, t.Type] = {}
         for own, wanted in zip(found.output.fields, self.schema.fields, strict=True):

@@ -28,7 +28,7 @@ def numbered(first: int, count: int) -> pa.Table:
 
 
 @pytest.fixture(params=FORMATS)
-def table(enabled: Any, warehouse: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+def table(enabled: Any, warehouse: Path, request: pytest.FixtureRequest) -> str:
     """A table of three rows, by the name that SQL uses."""
     lakescan.catalog("lake").create_namespace("follow", exist_ok=True)
     number = time.monotonic_ns()
@@ -37,7 +37,7 @@ def table(enabled: Any, warehouse: Path, request: pytest.FixtureRequest) -> Iter
         place = str(warehouse / f"delta{number}")
         name = f"delta.`{place}`"
     lakescan.save(numbered(0, 3), place, format=request.param)
-    yield name
+    return name
 
 
 def opened(table: str) -> lakescan.Table:
@@ -235,7 +235,7 @@ def committing(commit: Callable[[int], None]) -> Iterator[list[int]]:
     ended, made = threading.Event(), list[int]()
 
     def run() -> None:
-        while not ended.is_set():
+        while not ended.wait(0.1):
             commit(len(made))
             made.append(len(made))
 
@@ -261,7 +261,7 @@ def test_one_query_reads_one_state_while_others_commit(
         "(SELECT count(DISTINCT id) FROM left_rows WHERE id >= 0) "
         "FROM right_rows WHERE id IN (SELECT id FROM left_rows)"
     )
-    writer, states, until = opened(table), set[int](), time.monotonic() + 4
+    writer, states, until = opened(table), set[int](), time.monotonic() + 3
     with committing(lambda number: writer.append(numbered(3 + number, 1))) as made:
         while time.monotonic() < until or len(states) < 3:
             [found] = enabled.sql(counts).collect()
