@@ -179,15 +179,15 @@ def _runs_a_function(writer: Any) -> bool:
 
 
 def _start(session: EnabledSession, writer: Any, parts: tuple[str, ...], calls: Calls) -> Any:
-    name = (calls.format or "").lower()
     source, place = _source_of(session, parts)
     options = {key: value for key, value in calls.options.items() if key.lower() != "path"}
+    is_new = _is_path(session, parts) and source == "delta"  # others exist: then Spark ignores format and partitions
     return start_to_table(
         writer,
         place if source == "lakescan" else f"{source}.{backquote(place)}",
-        name if name in FORMATS else None,
+        None,
         calls.output_mode,
-        calls.partition_by,
+        calls.partition_by if is_new else None,
         calls.query_name,
         (),
         {**options, **_checkpoint(session, calls)},
