@@ -126,7 +126,8 @@ class _Classic:
 
     def __init__(self, spark: SparkSession, scope: Scope) -> None:
         jvm: Any = spark._jvm
-        self._jvm, self._scope = jvm, scope
+        session: Any = spark
+        self._jvm, self._scope, self._session = jvm, scope, session._jsparkSession
 
     def text(self, node: Any) -> str:
         """Return the SQL of a `ColumnNode`."""
@@ -177,7 +178,7 @@ class _Classic:
 
     def _expression_of(self, node: Any) -> Any:
         column = self._jvm.org.apache.spark.sql.Column(node)
-        return self._jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column)
+        return self._session.expression(column)
 
     def _resolved(self, found: Any) -> str:
         kind = found.getClass().getSimpleName()
