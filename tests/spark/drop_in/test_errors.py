@@ -87,7 +87,9 @@ def _raised(call: Callable[[], object]) -> Any:
 
 @pytest.mark.parametrize(("text", "name", "condition"), STATEMENTS)
 def test_errors_of_statements(enabled: Any, tables: Path, text: str, name: str, condition: str | None) -> None:
-    error = _raised(lambda: enabled.sql(text.format(tables)).collect())
+    with pytest.raises(Exception) as found:
+        enabled.sql(text.format(tables)).collect()
+    error: Any = found.value
     assert (type(error).__name__, error.getCondition()) == (name, condition)
     if name != "Py4JJavaError":
         assert isinstance(error, getattr(errors, name))

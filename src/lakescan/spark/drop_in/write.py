@@ -21,6 +21,7 @@ from lakescan.errors import (
     NoSuchNamespace,
     NoSuchSnapshot,
     NoSuchTable,
+    NotATable,
     SchemaMismatch,
     TableExists,
     UnsupportedFeature,
@@ -278,6 +279,10 @@ def find_table(parts: tuple[str, ...]) -> ChangedTable | None:
         return changed_table(TableName(parts), (), {})
     except (NoSuchTable, NoSuchNamespace):
         return None
+    except NotATable:
+        if is_path(parts):
+            return None
+        raise
 
 
 def has_table(parts: tuple[str, ...]) -> bool:
@@ -292,7 +297,10 @@ def append_named(frame: Any, parts: tuple[str, ...], options: Mapping[str, Any])
         given = effective_options(options, found.table.format)
         given.pop("replaceWhere", None)
         with _branch_errors():
-            found.run(given, lambda target, checked: append_rows(target, _rows(frame, target, checked), checked))
+            found.run(
+                given,
+                lambda target, checked: append_rows(target, _rows(frame, target, checked, found.table.format), checked),
+            )
 
 
 def overwrite_named(
@@ -318,7 +326,9 @@ def overwrite_named(
         checks = format_name == "delta" or where is None
 
         def write(target: Target, checked: WriteOptions) -> WriteResult:
-            return overwrite_rows(target, _rows(frame, target, checked), checked, where, checks_rows=checks)
+            return overwrite_rows(
+                target, _rows(frame, target, checked, format_name), checked, where, checks_rows=checks
+            )
 
         with _branch_errors():
             found.run(given, write)
@@ -424,10 +434,11 @@ def _branch_errors() -> Iterator[None]:
         raise with_class(error, JAVA, "org.apache.iceberg.exceptions.ValidationException") from error.__cause__
 
 
-def _rows(frame: Any, target: Target, options: WriteOptions) -> SparkRows:
+def _rows(frame: Any, target: Target, options: WriteOptions, format_name: str) -> SparkRows:
     """Return the rows of a data frame, cast to the columns of a table by Spark's rules of store assignment.
 
-    Columns are not cast if the write may change the table's types. The writer matches members of structs itself.
+    Columns are not cast if the write may change the table's types. The writer matches members of structs itself, and
+    refuses texts in columns of another type; Delta casts them.
     """
     names = [each.lower() for each in frame.columns]
     if options.merge_schema or options.overwrite_schema or len(set(names)) < len(names):
@@ -438,7 +449,8 @@ def _rows(frame: Any, target: Target, options: WriteOptions) -> SparkRows:
     for column, arrow in zip(frame.columns, schema_of_rows(frame.schema), strict=True):
         value, kind, field = backquote(column), spark_type(arrow.type), fields.get(column.lower())
         text = value
-        if field is not None and not isinstance(kind, t.Struct | t.ListOf | t.MapOf):
+        is_text = kind == t.STRING and format_name != "delta"
+        if field is not None and not is_text and not isinstance(kind, t.Struct | t.ListOf | t.MapOf):
             text = cast_to_column(value, kind, field, ansi=ansi)
         is_cast = is_cast or text != value
         texts.append(f"{text} AS {value}")
