@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from lakescan.api.convert import convert_to_delta
+from lakescan.catalogs.formats import format_named
 from lakescan.catalogs.registry import connection
-from lakescan.catalogs.views import NoViews, StoredView
-from lakescan.common import types as t
+from lakescan.catalogs.views import NoViews, StoredView, view_of_query
 from lakescan.common.identifiers import Identifier, dotted_name, folder_of, split_name
 from lakescan.common.references import backquote
-from lakescan.common.schema import Schema
-from lakescan.delta.commit.creation import is_table
 from lakescan.errors import (
     InvalidStatement,
     NoSuchNamespace,
@@ -29,8 +27,7 @@ from lakescan.errors import (
     TableExists,
     UnsupportedFeature,
 )
-from lakescan.iceberg.view.metadata import QUERY_COLUMNS, ViewText, new_view
-from lakescan.spark.drop_in.sessions import EnabledSession, find_session, session_in_use
+from lakescan.spark.drop_in.sessions import EnabledSession, find_session, session_in_use, use_session_catalog
 from lakescan.spark.session import conf, is_connect
 from lakescan.spark.statements.names import current_namespace
 from lakescan.spark.statements.queries import query_schema
@@ -483,7 +480,7 @@ class SparkDeltaNames:
         An interrupted job may leave an entry without a log, which `add` then takes over.
         """
         found = self._find(name)
-        if found is None or not found.is_delta or not is_table(str(found.location), Storage()):
+        if found is None or not found.is_delta or not _has_table(str(found.location)):
             return None
         return found.location
 
@@ -525,6 +522,10 @@ class SparkDeltaNames:
 
     def _find(self, name: Name) -> SparkEntry | None:
         return self._entries.find(name) if len(name) == 2 else None
+
+
+def _has_table(folder: str) -> bool:
+    return format_named(_DELTA).is_at(folder, Storage())
 
 
 def _is_empty(folder: str) -> bool:
@@ -576,7 +577,7 @@ class SparkCatalog:
         `TableExists` if the folder is not empty.
         """
         location = default_location(self.entries, identifier.within)
-        if is_table(location, Storage()):
+        if _has_table(location):
             raise TableExists(
                 f"the folder of the new table {identifier}, {location}, already has a Delta table: give another "
                 "LOCATION, or name this one to register it"
@@ -656,10 +657,8 @@ class SparkViews(NoViews):
         if session is None or found is None or found.view is None or not _reads_own(session, found.view):
             return None
         view = found.view
-        fields = tuple(t.Field(n, each, t.STRING) for n, each in enumerate(view.columns, 1))
-        text = ViewText(view.text, Schema(fields), SPARK, (view.database,), 0, {})
-        properties = {QUERY_COLUMNS: ",".join(view.query_columns)}
-        return StoredView(Identifier(SPARK, name[:-1], name[-1]), new_view(text, "", properties))
+        identifier = Identifier(SPARK, name[:-1], name[-1])
+        return view_of_query(identifier, view.text, (view.database,), view.columns, view.query_columns)
 
 
 def create_view(spark: Any, text: str) -> bool:
@@ -1019,3 +1018,4 @@ def writer_of_new_table(session: EnabledSession, frame: Any, table: str, make: A
 
 
 set_finders(find_full_name, new_full_name)
+use_session_catalog(SPARK, SparkCatalog)

@@ -100,9 +100,8 @@ class EnabledSession:
 
     def _lend_session_catalog(self) -> None:
         """Make Spark's own catalog known in this process if it has Delta tables."""
-        from lakescan.spark.drop_in.session_catalog import SPARK, SparkCatalog
-
-        lend(SPARK, SparkCatalog() if self.session_catalog == "delta" else None)
+        for name, make in _session_catalogs.items():
+            lend(name, make() if self.session_catalog == "delta" else None)
 
     def conflicts_with(self, other: EnabledSession) -> bool:
         """Return whether a name is that of different catalogs in both sessions, which may be Spark's own catalog."""
@@ -146,6 +145,7 @@ _ROOTS: WeakSet[Any] = WeakSet()  # sessions that were enabled by a call or a ho
 _DISABLED: WeakSet[Any] = WeakSet()  # sessions that `disable` was called for
 _hooks: list[Any] = []  # functions that enable a session when it is first used
 _refreshes: list[Refresh] = []
+_session_catalogs: dict[str, Callable[[], Any]] = {}  # by name, functions that connect to Spark's own catalog
 _IN_USE: list[tuple[int, EnabledSession]] = []  # the sessions of running handlers, with their threads
 _FREE = Condition()
 
@@ -296,6 +296,11 @@ class _Settings(Mapping[str, str | None]):
 
     def __len__(self) -> int:
         return 1
+
+
+def use_session_catalog(name: str, make: Callable[[], Any]) -> None:
+    """Set the name of Spark's own catalog, and the function that connects to the Delta tables in it."""
+    _session_catalogs[name] = make
 
 
 def session_in_use() -> EnabledSession | None:

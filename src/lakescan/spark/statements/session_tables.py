@@ -67,7 +67,7 @@ def qualify_statement(spark: SparkSession, statement: TableStatement) -> tuple[T
         full = _find_new[0](spark, statement.table.parts, _format(statement, changes))
         if full is not None:
             changes["table"], is_own = replace(statement.table, parts=full), True
-    return (replace(statement, **changes) if changes else statement), is_own  # type: ignore[type-var]
+    return (replace(statement, **changes) if changes else statement), is_own
 
 
 def _format(wanted: CreateTable, qualified: dict[str, Any]) -> str | None:
