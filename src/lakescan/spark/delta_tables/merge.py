@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.spark.delta_tables.calls import delta_call
-from lakescan.spark.delta_tables.expressions import (
+from lakescan.spark.column_sql.expressions import (
     Expression,
     ExpressionWriter,
     Values,
+    check_clauses,
     check_condition,
     check_values,
+    free_name,
 )
-from lakescan.spark.delta_tables.opened import OpenedTable, free_name
-from lakescan.spark.delta_tables.source_names import SourceNames, scope_of
+from lakescan.spark.column_sql.source_names import SourceNames, scope_of
+from lakescan.spark.delta_tables.calls import delta_call
+from lakescan.spark.delta_tables.opened import OpenedTable
 from lakescan.spark.session import conf
 from lakescan.spark.statements.dml import change
 from lakescan.spark.wap import settings_of_session
@@ -218,18 +220,3 @@ def _assignments(write: ExpressionWriter, clause: _Clause) -> Any:
     if clause.action is MergeAction.DELETE:
         return ()
     return None if clause.values is None else write.assignments(clause.values)
-
-
-def check_clauses(statement: Merge) -> None:
-    """Raise `InvalidStatement` for a MERGE without clauses, and for a clause that would never apply."""
-    from lakescan.errors import InvalidStatement
-
-    if not statement.clauses:
-        raise InvalidStatement("the MERGE has no clause: add one, such as whenMatchedUpdateAll()")
-    for when in When:
-        those = [each for each in statement.clauses if each.when == when]
-        if any(each.condition is None for each in those[:-1]):
-            raise InvalidStatement(
-                f"only the last clause for rows that are {when} can be without a condition: those after it would never "
-                "apply"
-            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -55,14 +55,6 @@ class OpenedTable:
             frame = frame_of_name(spark, self.parts, {})
         self.frames.append(frame)
         return frame
-
-
-def free_name(name: str, taken: Iterable[str]) -> str:
-    """Return a name that none of `taken` is: `name`, or `name` with underscores after it."""
-    lower = {each.lower() for each in taken}
-    while name.lower() in lower:
-        name += "_"
-    return name
 
 
 def open_path(path: str, options: Mapping[str, str]) -> OpenedTable:

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 from lakescan.api.convert import convert_to_delta
 from lakescan.common.identifiers import split_name
 from lakescan.errors import InvalidOption, InvalidStatement, NotATable, UnsupportedFeature
-from lakescan.spark.delta_tables.builders import CreateMode, DeltaColumnBuilder, DeltaTableBuilder, type_text
-from lakescan.spark.delta_tables.calls import delta_call
-from lakescan.spark.delta_tables.expressions import (
+from lakescan.spark.column_sql.expressions import (
     Expression,
     ExpressionWriter,
     Values,
     check_condition,
     check_values,
+    free_name,
 )
+from lakescan.spark.column_sql.source_names import scope_of
+from lakescan.spark.delta_tables.builders import CreateMode, DeltaColumnBuilder, DeltaTableBuilder, type_text
+from lakescan.spark.delta_tables.calls import delta_call
 from lakescan.spark.delta_tables.merge import DeltaMergeBuilder, new_merge
-from lakescan.spark.delta_tables.opened import OpenedTable, free_name, open_name, open_path
+from lakescan.spark.delta_tables.opened import OpenedTable, open_name, open_path
 from lakescan.spark.delta_tables.optimize import DeltaOptimizeBuilder
 from lakescan.spark.delta_tables.results import detail_frame, history_frame, restore_frame
-from lakescan.spark.delta_tables.source_names import scope_of
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.session import conf
 from lakescan.spark.statements.dml import change

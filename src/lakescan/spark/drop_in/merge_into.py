@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature
-from lakescan.spark.delta_tables.expressions import ExpressionWriter
-from lakescan.spark.delta_tables.merge import check_clauses
-from lakescan.spark.delta_tables.opened import free_name
-from lakescan.spark.delta_tables.source_names import SourceNames, scope_of
+from lakescan.spark.column_sql.expressions import ExpressionWriter, check_clauses, free_name
+from lakescan.spark.column_sql.source_names import SourceNames, scope_of
 from lakescan.spark.drop_in.errors import ANALYSIS, RUNTIME, errors_of_format, raise_as_spark, with_class
 from lakescan.spark.drop_in.interception import NOT_OURS, running
 from lakescan.spark.drop_in.names import table_parts

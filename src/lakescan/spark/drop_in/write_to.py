@@ -10,7 +10,7 @@ from lakescan.common.identifiers import dotted_name, split_name
 from lakescan.common.references import backquote, parse_reference
 from lakescan.definition.table_definition import Term
 from lakescan.errors import InvalidOption, LakescanError, NoSuchTable, TableExists, nearest
-from lakescan.spark.delta_tables.column_text import Scope, column_text
+from lakescan.spark.column_sql.column_text import Scope, column_text
 from lakescan.spark.drop_in.errors import ANALYSIS, errors_of_format, raise_as_spark, with_class
 from lakescan.spark.drop_in.interception import NOT_OURS, running
 from lakescan.spark.drop_in.names import table_parts

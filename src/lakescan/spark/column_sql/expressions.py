@@ -1,17 +1,18 @@
-"""Check the conditions and values that users pass to `DeltaTable`, and write them as SQL text."""
+"""Check the conditions and values that users pass to a merge or a `DeltaTable`, and write them as SQL text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, functions
 
 from lakescan.common.references import parse_reference
-from lakescan.spark.delta_tables.column_text import Scope, column_text
-from lakescan.spark.delta_tables.source_names import SourceNames
-from lakescan.statements.syntax.dml import Assignment
+from lakescan.errors import InvalidStatement
+from lakescan.spark.column_sql.column_text import Scope, column_text
+from lakescan.spark.column_sql.source_names import SourceNames
+from lakescan.statements.syntax.dml import Assignment, Merge, When
 from lakescan.statements.syntax.text import Sql
 
 if TYPE_CHECKING:
@@ -85,3 +86,24 @@ class ExpressionWriter:
     def assignments(self, values: Values) -> tuple[Assignment, ...]:
         """Return the assignments of a clause; names may begin with the table's alias."""
         return tuple(Assignment(parse_reference(name.strip()), self.sql(value)) for name, value in values.items())
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """Return a name that none of `taken` is: `name`, or `name` with underscores after it."""
+    lower = {each.lower() for each in taken}
+    while name.lower() in lower:
+        name += "_"
+    return name
+
+
+def check_clauses(statement: Merge) -> None:
+    """Raise `InvalidStatement` for a MERGE without clauses, and for a clause that would never apply."""
+    if not statement.clauses:
+        raise InvalidStatement("the MERGE has no clause: add one, such as whenMatchedUpdateAll()")
+    for when in When:
+        those = [each for each in statement.clauses if each.when == when]
+        if any(each.condition is None for each in those[:-1]):
+            raise InvalidStatement(
+                f"only the last clause for rows that are {when} can be without a condition: those after it would never "
+                "apply"
+            )

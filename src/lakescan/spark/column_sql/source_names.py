@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakescan.common.references import backquote, parse_reference
-from lakescan.spark.delta_tables.column_text import Scope
+from lakescan.spark.column_sql.column_text import Scope
 from lakescan.spark.session import is_connect
 from lakescan.statements.syntax.text import tokens
 
