@@ -29,6 +29,7 @@ from lakescan.spark.drop_in.sessions import (
     find_session,
     forget_removed,
     has_sessions,
+    in_use,
     note_change,
     on_refresh,
     remove_session,
@@ -100,8 +101,8 @@ def _enable(spark: SparkSession, *, strict: bool = False) -> EnabledSession:
     settings = _settings(spark)
     found = read_jar_settings(settings)
     state = EnabledSession(spark, found.catalogs, found.session_catalog, _removable(found))
-    state.register_catalogs(strict=strict)
-    register(spark)
+    with in_use(state, strict=strict):
+        register(spark)
     use_hadoop_settings(spark)
     _apply(spark, found, settings)
     add_session(spark, state)
@@ -115,7 +116,6 @@ def _refresh(state: EnabledSession) -> None:
         settings = _settings(spark)
         found = read_jar_settings({**state.removed, **settings})
         state.update(found.catalogs, found.session_catalog, {**state.removed, **_removable(found)})
-        state.register_catalogs()
         _apply(spark, found, settings)
         spark.conf.set(STATE, state.to_json())
 

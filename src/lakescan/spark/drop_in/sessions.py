@@ -313,10 +313,11 @@ def session_in_use() -> EnabledSession | None:
 
 
 @contextmanager
-def in_use(state: EnabledSession) -> Iterator[None]:
+def in_use(state: EnabledSession, *, strict: bool = False) -> Iterator[None]:
     """Context manager: this process's catalogs are those of a session, and its namespace is known without asking it.
 
-    Another thread with a session whose catalogs of the same names are different ones waits until it ends.
+    Another thread with a session whose catalogs of the same names are different ones waits until it ends. For `strict`,
+    see `EnabledSession.register_catalogs`.
     """
     mine = get_ident(), state
     with _FREE:
@@ -324,7 +325,7 @@ def in_use(state: EnabledSession) -> Iterator[None]:
             _FREE.wait()
         _IN_USE.append(mine)
     try:
-        state.register_catalogs()
+        state.register_catalogs(strict=strict)
         with cache_settings(_Settings(state)):
             yield
     finally:
