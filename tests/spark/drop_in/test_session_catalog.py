@@ -267,3 +267,20 @@ def test_an_entry_of_delta_s_jar_has_no_columns(enabled: Any, database: Path, tm
     enabled.sql("ALTER TABLE delta_db.theirs ADD COLUMNS (more STRING)")
     assert enabled.sql("SELECT * FROM delta_db.theirs").columns == ["id", "more"]
     enabled.sql("DROP TABLE delta_db.theirs")
+
+
+def test_iceberg_s_session_catalog_has_both_iceberg_s_tables_and_spark_s(enabled: Any, tmp_path: Path) -> None:
+    session = enabled.newSession()
+    session.conf.set("spark.sql.catalog.spark_catalog", "org.apache.iceberg.spark.SparkSessionCatalog")
+    session.conf.set("spark.sql.catalog.spark_catalog.type", "hadoop")
+    session.conf.set("spark.sql.catalog.spark_catalog.warehouse", str(tmp_path))
+    session.sql("CREATE DATABASE iceberg_db")
+    session.sql("CREATE TABLE iceberg_db.ours (id BIGINT, s STRING) USING iceberg PARTITIONED BY (s)")
+    session.sql("INSERT INTO iceberg_db.ours VALUES (1, 'x')")
+    session.sql("CREATE TABLE iceberg_db.theirs USING parquet AS SELECT * FROM iceberg_db.ours")
+    found = session.sql("SELECT o.id, theirs.s FROM iceberg_db.ours o JOIN iceberg_db.theirs ON o.id = theirs.id")
+    assert rows(found) == [(1, "x")]
+    assert session.sql("SELECT count(*) FROM iceberg_db.ours.snapshots").collect()[0][0] == 1
+    assert lakescan.table(tmp_path / "iceberg_db" / "ours").format == "iceberg"
+    session.sql("DROP TABLE iceberg_db.ours")
+    session.sql("DROP DATABASE iceberg_db CASCADE")
