@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql import Column, functions
 
@@ -18,7 +18,7 @@ from lakescan.statements.syntax.text import Sql
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Expression = str | Column
+Expression: TypeAlias = str | Column
 Values = Mapping[str, Expression]
 
 

@@ -329,7 +329,8 @@ def _rebuild(
     about: tuple[str, str | None, dict[str, str], str | None],
 ) -> Exception:
     """Return an error of lakescan's class `kind` and of `base`, as `error_of_class` and pickle make it."""
-    found: Any = _class_of(kind, base)
+    classes: Any = (kind, base)
+    found: Any = _class_of(*classes)
     new: Any = found.__new__(found, *arguments)
     new.__dict__.update(state)
     new.args = arguments
