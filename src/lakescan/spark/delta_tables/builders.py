@@ -15,9 +15,8 @@ from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import InvalidOption, NoSuchTable, TableExists, UnsupportedFeature
 from lakescan.spark.delta_tables.calls import delta_call
 from lakescan.spark.delta_tables.opened import OpenedTable, full_name, open_name, open_path
-from lakescan.spark.drop_in.interception import NOT_OURS
+from lakescan.spark.drop_in.names import new_table_parts
 from lakescan.spark.drop_in.sessions import find_session
-from lakescan.spark.drop_in.statements import sql as run_session_statement
 from lakescan.statements.syntax.columns import parse_columns
 from lakescan.statements.syntax.text import text_literal
 from lakescan.storage.locations import absolute
@@ -302,9 +301,14 @@ def create_table(spark: SparkSession, new: _NewTable) -> OpenedTable:
             raise _analysis_error("Table name or location has to be specified.")
         _create_in_folder(absolute(new.location), new)
         return open_path(new.location, {})
-    full = full_name(spark, parts)
-    if full is None or full[0] == "spark_catalog":
-        return _create_in_session(spark, new)
+    session = find_session(spark)
+    full = full_name(spark, parts) if session is None else new_table_parts(session, new.name or "", "delta")
+    if full is None:
+        raise UnsupportedFeature(
+            f"creating the Delta table {new.name} in Spark's own catalog",
+            "Set spark.sql.catalog.spark_catalog to org.apache.spark.sql.delta.catalog.DeltaCatalog and enable the "
+            "session, or set a location without a name.",
+        )
     _create_in_catalog(full, new)
     return open_name(spark, ".".join(map(backquote, full)))
 
@@ -335,39 +339,6 @@ def _create_in_catalog(full: tuple[str, ...], new: _NewTable) -> None:
         exist_ok=new.mode is CreateMode.CREATE_IF_NOT_EXISTS,
         replace=new.mode.replaces,
     )
-
-
-def _create_in_session(spark: SparkSession, new: _NewTable) -> OpenedTable:
-    """Create a table of Spark's own catalog by the SQL statement, which enabled sessions run."""
-    assert new.name is not None
-    session, text = find_session(spark), statement_text(new)
-    if session is None or session.session_catalog != "delta":
-        raise UnsupportedFeature(
-            f"creating the Delta table {new.name} in Spark's own catalog",
-            "Set spark.sql.catalog.spark_catalog to org.apache.spark.sql.delta.catalog.DeltaCatalog and enable the "
-            "session, or set a location without a name.",
-        )
-    if run_session_statement(session, spark, text) is NOT_OURS:
-        spark.sql(text)
-    return open_name(spark, new.name)
-
-
-def statement_text(new: _NewTable) -> str:
-    """Return the SQL statement that creates or replaces a table."""
-    columns = ", ".join(each.text for each in new.columns)
-    parts = [f"{new.mode.value} {new.name}{f' ({columns})' if columns else ''} USING delta"]
-    if new.partitions:
-        parts.append(f"PARTITIONED BY ({', '.join(map(backquote, new.partitions))})")
-    if new.clusters:
-        parts.append(f"CLUSTER BY ({', '.join(new.clusters)})")
-    if new.comment is not None:
-        parts.append(f"COMMENT {text_literal(new.comment)}")
-    if new.location is not None:
-        parts.append(f"LOCATION {text_literal(absolute(new.location))}")
-    if new.properties:
-        shown = ", ".join(f"{text_literal(key)} = {text_literal(value)}" for key, value in new.properties)
-        parts.append(f"TBLPROPERTIES ({shown})")
-    return " ".join(parts)
 
 
 def _definition(new: _NewTable) -> TableDefinition:

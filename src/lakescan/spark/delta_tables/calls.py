@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException
@@ -11,7 +12,7 @@ from pyspark.errors import AnalysisException
 from lakescan.errors import InvalidStatement
 from lakescan.spark.drop_in.errors import error_of_class, raise_as_spark
 from lakescan.spark.drop_in.interception import running
-from lakescan.spark.drop_in.sessions import find_session
+from lakescan.spark.drop_in.sessions import find_session, in_use
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -26,9 +27,9 @@ def delta_call(method: _Function) -> _Function:
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         spark = next(iter((*args, *kwargs.values())), None) if isinstance(self, type) else self._spark
-        with raise_as_spark(), running():
+        with raise_as_spark(), running(), ExitStack() as stack:
             if (session := find_session(spark)) is not None:
-                session.register_catalogs()
+                stack.enter_context(in_use(session))
             try:
                 return method(self, *args, **kwargs)
             except InvalidStatement as error:  # the parser has accepted the text: a name or a type is wrong

@@ -84,12 +84,12 @@ def open_name(spark: SparkSession, name: str) -> OpenedTable:
     full = full_name(spark, parts)
     if full is not None and full[0].lower() == "delta" and len(full) == 2:
         return open_path(full[1], {})
-    if full is not None and full[0] != _SESSION:
+    if full is not None:
         table = open_table(dotted_path(full))
         if table.format != "delta":
             raise NotATable(f"{name} is not a Delta table: its format is {table.format}")
         return OpenedTable(table, full, dotted_path(full))
-    return _open_session_table(spark, parts if full is None else full)
+    return _open_session_table(spark, parts)
 
 
 def full_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -9,9 +9,9 @@ from lakescan.api.table import Table
 from lakescan.common.references import dotted_path, parse_reference
 from lakescan.errors import InvalidOption, InvalidStatement
 from lakescan.expressions.sql_condition import references
+from lakescan.spark.delta_results import optimize_frame
 from lakescan.spark.delta_tables.calls import delta_call
 from lakescan.spark.delta_tables.opened import OpenedTable
-from lakescan.spark.delta_tables.results import optimize_frame
 from lakescan.spark.executor import SparkExecutor
 
 if TYPE_CHECKING:

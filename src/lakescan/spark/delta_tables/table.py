@@ -18,12 +18,12 @@ from lakescan.spark.column_sql.expressions import (
     free_name,
 )
 from lakescan.spark.column_sql.source_names import scope_of
+from lakescan.spark.delta_results import detail_frame, history_frame, restore_frame
 from lakescan.spark.delta_tables.builders import CreateMode, DeltaColumnBuilder, DeltaTableBuilder, type_text
 from lakescan.spark.delta_tables.calls import delta_call
 from lakescan.spark.delta_tables.merge import DeltaMergeBuilder, new_merge
 from lakescan.spark.delta_tables.opened import OpenedTable, open_name, open_path
 from lakescan.spark.delta_tables.optimize import DeltaOptimizeBuilder
-from lakescan.spark.delta_tables.results import detail_frame, history_frame, restore_frame
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.session import conf
 from lakescan.spark.statements.dml import change

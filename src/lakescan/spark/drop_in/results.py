@@ -15,7 +15,7 @@ from lakescan.api.catalog import Catalog
 from lakescan.api.table import Table
 from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption, InvalidStatement, IsAView, LakescanError
-from lakescan.spark.delta_tables.results import detail_frame, history_frame, optimize_frame
+from lakescan.spark.delta_results import detail_frame, history_frame, optimize_frame
 from lakescan.spark.drop_in.session_catalog import SPARK, describe_delta
 from lakescan.spark.statements.dml import RowChange, count_frame
 from lakescan.spark.statements.names import has_catalog
