@@ -50,6 +50,7 @@ class Meaning(Enum):
 _APPLIED = (
     "spark.databricks.delta.schema.autoMerge.enabled",
     "spark.databricks.delta.retentionDurationCheck.enabled",
+    f"{DELTA_DEFAULTS}columnMapping.mode",
     *session_settings(),
     ID_SETTING,
     BRANCH_SETTING,
@@ -133,8 +134,10 @@ def read_jar_settings(settings: Mapping[str, str], *, log: bool = True) -> JarSe
 
 def meaning_of(name: str, value: str) -> Meaning | None:
     """Return the effect of a setting of the JARs in lakescan; None for a setting of Spark or others."""
-    if name in _APPLIED or name.startswith(DELTA_DEFAULTS):
+    if name in _APPLIED:
         return Meaning.APPLIED
+    if name.startswith(DELTA_DEFAULTS):
+        return Meaning.UNSUPPORTED
     if name in _UNSUPPORTED and value.strip().lower() != _UNSUPPORTED[name]:
         return Meaning.UNSUPPORTED
     return Meaning.NONE if name.startswith(_PREFIXES) else None
