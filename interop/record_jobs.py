@@ -2,23 +2,19 @@
 
     PYTHONPATH=FOLDER .venv-spark41/bin/python interop/record_jobs.py [--replace] [JOB ...]
 
-FOLDER holds Delta's Python module: `pip install --no-deps --target FOLDER delta-spark==4.4.0`. All jobs run in one
-process, each with a session of its own and in a fresh folder. A job without recorded lines is recorded. For the others,
-the script prints how their lines differ from the recorded lines. So a second run shows which jobs are not stable.
+FOLDER holds Delta's Python module: `pip install --no-deps --target FOLDER delta-spark==4.4.0`. A job without recorded
+lines is recorded. For the others, the script prints how their lines differ from the recorded lines. So a second run
+shows which jobs are not stable.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import difflib
-import io
 import os
-import runpy
+import subprocess
 import sys
 import tempfile
-import time
-import traceback
 from pathlib import Path
 
 PACKAGES = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,io.delta:delta-spark_4.1_2.13:4.4.0"
@@ -32,30 +28,29 @@ JOBS = Path(__file__).parent.parent / "tests" / "jobs"
 
 
 def run_job(job: Path) -> list[str]:
-    """Run a job with the JARs in a fresh folder, and stop its session.
+    """Run a job with the JARs, in a process of its own and in a fresh folder.
+
+    Sessions of one JVM are not independent: after a job with Delta's extension, a job without it failed in its rules.
 
     Returns:
         The lines that begin with `OUT `.
 
     Raises:
-        Exception: the error that ended the job.
+        RuntimeError: the job failed. The message is the end of its error output.
     """
-    from pyspark.sql import SparkSession
-
-    printed = io.StringIO()
-    before, arguments = os.getcwd(), sys.argv
+    settings = " ".join(f"--conf {setting}" for setting in SETTINGS)
+    environment = {
+        **os.environ,
+        "PYSPARK_SUBMIT_ARGS": f"--master local[2] {settings} --packages {PACKAGES} pyspark-shell",
+        "PYSPARK_PYTHON": sys.executable,
+        "TZ": "UTC",
+    }
     with tempfile.TemporaryDirectory(prefix=f"{job.stem}-") as folder:
-        os.chdir(folder)
-        sys.argv = [str(job), f"{folder}/data"]
-        try:
-            with contextlib.redirect_stdout(printed):
-                runpy.run_path(str(job), run_name="__main__")
-        finally:
-            os.chdir(before)
-            sys.argv = arguments
-            if (session := SparkSession.getActiveSession()) is not None:
-                session.stop()
-    return [line for line in printed.getvalue().splitlines() if line.startswith("OUT ")]
+        command = [sys.executable, str(job), f"{folder}/data"]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-4000:])
+    return [line for line in done.stdout.splitlines() if line.startswith("OUT ")]
 
 
 def record(job: Path, replace: bool) -> bool:
@@ -63,9 +58,8 @@ def record(job: Path, replace: bool) -> bool:
     recorded = JOBS / "expected" / f"{job.stem}.txt"
     try:
         lines = run_job(job)
-    except Exception:
-        traceback.print_exc()
-        print(job.stem, "FAILED", flush=True)
+    except RuntimeError as error:
+        print(job.stem, "FAILED", error, sep="\n", flush=True)
         return False
     if replace or not recorded.exists():
         recorded.write_text("\n".join(lines) + "\n")
@@ -84,11 +78,6 @@ def main() -> int:
     parser.add_argument("--replace", action="store_true", help="record again the jobs that are recorded")
     parser.add_argument("jobs", nargs="*", help="beginnings of file names; default: all")
     options = parser.parse_args()
-    settings = " ".join(f"--conf {setting}" for setting in SETTINGS)
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master local[2] {settings} --packages {PACKAGES} pyspark-shell"
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["TZ"] = "UTC"
-    time.tzset()
     jobs = [job for job in sorted(JOBS.glob("*.py")) if not options.jobs or job.name.startswith(tuple(options.jobs))]
     return sum(not record(job, options.replace) for job in jobs)
 

@@ -17,7 +17,7 @@ log = logging.getLogger("framework")
 
 CONFIG: dict[str, Any] = {
     "spark": {
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalog.lh": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lh.type": "hadoop",

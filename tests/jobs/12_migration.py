@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 ROOT = os.path.abspath(sys.argv[1])
 spark = (
     SparkSession.builder
-    .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,io.delta.sql.DeltaSparkSessionExtension")
+    .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension,org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
     .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
     .config("spark.sql.catalog.new", "org.apache.iceberg.spark.SparkCatalog")
     .config("spark.sql.catalog.new.type", "hadoop")
