@@ -9,7 +9,7 @@ from lakescan.tables.rows import Rows, arrow_rows, library_of
 
 
 def as_rows(data: Any) -> Rows:
-    """Return Arrow, pandas, Polars (a lazy frame is collected), DuckDB or Spark data as `Rows` to write, and `Rows` as is.
+    """Return Arrow, pandas, Polars (a lazy frame is collected), DuckDB or Spark data as `Rows` to write; `Rows` as is.
 
     Raises `InvalidOption` for data without rows, `SchemaMismatch` and `UnsupportedFeature` for values that Arrow cannot
     represent.

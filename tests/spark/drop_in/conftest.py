@@ -1,4 +1,4 @@
-"""An enabled session: the settings of a job for the JARs, with the catalog `lake` and Delta tables in `spark_catalog`."""
+"""An enabled session with the settings of a job for the JARs: catalog `lake`, and Delta tables in `spark_catalog`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ ROWS = [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
 def path(enabled: Any, tmp_path: Path) -> str:
     """The folder of a table with the rows a-1 to d-4."""
     found = str(tmp_path / "t")
-    lakescan.save(enabled.createDataFrame(ROWS, "key string, value long"), found, format="delta")
+    enabled.createDataFrame(ROWS, "key string, value long").write.format("delta").save(found)
     return found
 
 

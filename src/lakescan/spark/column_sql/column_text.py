@@ -157,10 +157,10 @@ class _Classic:
             case "UnresolvedExtractValue":
                 return f"{self.text(node.child())}[{self.text(node.extraction())}]"
             case "LambdaFunction":
-                names = [_list(each.nameParts())[0] for each in _list(node.arguments())]
+                names = [each.name() for each in _list(node.arguments())]
                 return _lambda(names, self.text(node.function()))
             case "UnresolvedNamedLambdaVariable":
-                return _variable(".".join(_list(node.nameParts())))
+                return _variable(node.name())
             case "ExpressionColumnNode":
                 return self._resolved(node.expression())
         raise _unsupported(kind)

@@ -227,9 +227,9 @@ class EnabledBatch:
         """Run the user's function for a batch."""
         spark = frame.sparkSession
         if is_connect(spark):
-            from lakescan.spark.drop_in.enable import install
+            from lakescan.spark import enable  # the process of the server has not enabled anything yet
 
-            install(connect=True)
+            enable(spark)
         else:
             _reach_java(frame)
         return self._function(frame, batch_id)
