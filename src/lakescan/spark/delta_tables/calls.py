@@ -36,7 +36,7 @@ def delta_call(method: _Function) -> _Function:
                 raise analysis_error(error) from error
 
     found: Any = call
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def analysis_error(error: InvalidStatement) -> Exception:

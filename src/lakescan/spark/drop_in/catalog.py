@@ -169,18 +169,18 @@ def _list_spark_tables(session: EnabledSession, catalog: Any, database: str | No
     if parts is None or len(parts) != 1 or entries.database_location(parts[0]) is None:
         return NOT_OURS
     names = entries.names(parts[0])
-    of_delta = {each for each in names if (found := entries.find((parts[0], each))) is not None and found.is_delta}
+    of_delta = {each for each in names if (entry := entries.find((parts[0], each))) is not None and entry.is_delta}
     if not of_delta:
         return NOT_OURS
     text = f"SHOW TABLES IN {backquote(SPARK)}.{backquote(parts[0])}"
     rows = session.spark.sql(text).collect()
-    found = [(row["tableName"], row["isTemporary"]) for row in rows]
-    wanted = set(_matching([name for name, _ in found], pattern))
+    shown = [(row["tableName"], row["isTemporary"]) for row in rows]
+    wanted = set(_matching([name for name, _ in shown], pattern))
     return [
         _table((SPARK, parts[0], name))
         if name in of_delta and not temporary
         else catalog.getTable(backquote(name) if temporary else _text((SPARK, parts[0], name)))
-        for name, temporary in sorted(found)
+        for name, temporary in sorted(shown)
         if name in wanted
     ]
 
