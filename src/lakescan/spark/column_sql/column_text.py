@@ -140,7 +140,8 @@ class _Classic:
             case "UnresolvedFunction":
                 if node.isInternal():
                     raise _unsupported(f"the internal function {node.functionName()}")
-                args = [self.text(each) for each in _list(node.arguments())]
+                is_struct = node.functionName().lower() == "struct"
+                args = [self._argument(each, is_struct) for each in _list(node.arguments())]
                 return _call(node.functionName(), args, is_distinct=node.isDistinct())
             case "SqlExpression":
                 return _expression(node.expression())
@@ -164,6 +165,13 @@ class _Classic:
             case "ExpressionColumnNode":
                 return self._resolved(node.expression())
         raise _unsupported(kind)
+
+    def _argument(self, node: Any, is_struct: bool) -> str:
+        """Return the SQL of a function's argument; in a struct, an alias is the name of the member."""
+        text = self.text(node)
+        if not is_struct or node.getClass().getSimpleName() != "Alias":
+            return text
+        return f"{text} AS {backquote(_list(node.name())[0])}"
 
     def _literal(self, node: Any) -> str:
         found = self._expression_of(node)
@@ -218,7 +226,7 @@ class _Connect:
             case "ColumnReference":
                 return self._reference(tree)
             case "UnresolvedFunction":
-                args = [self.text(each) for each in tree._args]
+                args = [self._argument(each, tree._name.lower() == "struct") for each in tree._args]
                 return _call(tree._name, args, is_distinct=tree._is_distinct)
             case "CallFunction":
                 return _call(tree._name, [self.text(each) for each in tree._args])
@@ -241,6 +249,13 @@ class _Connect:
             case "UnresolvedNamedLambdaVariable":
                 return _variable(".".join(tree._name_parts))
         raise _unsupported("a Python UDF" if kind == "CommonInlineUserDefinedFunction" else kind)
+
+    def _argument(self, tree: Any, is_struct: bool) -> str:
+        """Return the SQL of a function's argument; in a struct, an alias is the name of the member."""
+        text = self.text(tree)
+        if not is_struct or type(tree).__name__ != "ColumnAlias":
+            return text
+        return f"{text} AS {backquote(tree._alias[0])}"
 
     def _reference(self, tree: Any) -> str:
         text = ".".join(map(backquote, parse_reference(tree._unparsed_identifier)))
