@@ -446,6 +446,11 @@ class DeltaTarget(
         """
         return mode_of(self.options.row_change_mode, self.version.protocol, self.writes.metadata, self.name)
 
+    @property
+    def records_source_rows(self) -> bool:
+        """Return True: `numSourceRows` is a metric of MERGE."""
+        return True
+
     @errors_name_table
     def delete_writer(self, write_id: str) -> VectorWriter:
         """Return a writer of deletion vectors, whose file names derive from `write_id`.

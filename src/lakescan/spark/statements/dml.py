@@ -74,6 +74,7 @@ from lakescan.statements.syntax.parse import Arguments, name_parameters
 from lakescan.statements.syntax.parse_dml import parse
 from lakescan.statements.syntax.text import Sql, TableName
 from lakescan.tables.base import Target
+from lakescan.tables.capabilities import RowLevelChanges, require
 from lakescan.tables.results import ChangeResult, WriteResult
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.writing.parquet_writer import remove_written
@@ -117,9 +118,10 @@ def change(
         source = query_schema(spark, f"SELECT * FROM {statement.source}\n", arguments, frames)
         one = one.with_source(schema_of_rows(source))
     selecting, given = one.selecting, {**frames, TARGET: Scan(one.scan)}
-    keys = None
+    keys = source_rows = None
     if isinstance(one.statement, Merge):
         source = frame_of_others(spark, f"SELECT * FROM {one.statement.source}\n", arguments, frames)
+        source_rows = _count_source(spark, one, source, arguments, frames)
         if source is not None and (keys := SourceKeys.read_keys(one.statement, one.target.writes.schema, source)):
             selecting = replace(selecting, statement=replace(one.statement, source=Sql(_SOURCE)))
             given[_SOURCE] = source  # read twice but analyzed once, so it has the same rows
@@ -141,7 +143,24 @@ def change(
         frame = query_frame(spark, found.text, arguments, given, {TARGET: rows.read})
     assert rows.scan is not None
     sunk, done = _run(spark, one, frame, one.writes(found), rows.files)
+    sunk.counts = replace(sunk.counts, source=source_rows)
     return one.commit_finished(sunk, done, scan_condition(rows.scan))
+
+
+def _count_source(
+    spark: SparkSession, one: Change, source: DataFrame | None, arguments: Any, frames: Mapping[str, Any]
+) -> int | None:
+    """Return the number of rows of a MERGE's source, which Delta's history has; None if the table records none.
+
+    Like Delta's own MERGE, this reads the source once more. `source` is its frame, None if it reads lakescan's tables.
+    """
+    if not require(one.target, RowLevelChanges).records_source_rows:
+        return None
+    assert isinstance(one.statement, Merge)
+    with _translate_value_errors(one):
+        if source is None:
+            source = query_frame(spark, f"SELECT * FROM {one.statement.source}\n", arguments, frames, {})
+        return source.count()
 
 
 @dataclass(frozen=True)
