@@ -425,7 +425,7 @@ class Catalog(CatalogViews):
             >>> lake.create("shop.sales", definition, exist_ok=True, replace=False)
         """
         identifier, wanted = self._identifier(name), format_named(format)
-        definition = complete_definition(definition, self._catalog.properties, wanted.name)
+        definition = complete_definition(definition, self._catalog.properties, wanted)
         committer = CatalogCommitter(identifier)
         if self.table_exists(name):
             if exist_ok:
@@ -505,7 +505,7 @@ class Catalog(CatalogViews):
         checked = replaced(checked, save_mode=save_mode)
         checked.check_appends()
         checked.check_new_table()
-        definition = complete_definition(definition, self._catalog.properties, wanted.name)
+        definition = complete_definition(definition, self._catalog.properties, wanted)
         whole = fill_columns(definition, given, wanted)
         there = self.table_exists(name)
         if there and not replace:

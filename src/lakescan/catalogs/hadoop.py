@@ -326,9 +326,11 @@ class HadoopCatalog(HadoopTables):
     def accepts_tables(self, namespace: _Name) -> bool:
         """Return whether a table may be created in a namespace, whose folder need not exist.
 
-        False for an empty name, and for a namespace inside a table, whose folder is deleted with the table.
+        False for an empty name, and for a missing namespace inside a table, whose folder is deleted with the table.
         """
         name = self.identifier_to_tuple(namespace) if namespace else ()
+        if self.namespace_exists(name):
+            return True
         return bool(name) and not any(self._is_table(self._folder(name[:n])) for n in range(1, len(name) + 1))
 
     def _create_staged_table(self, identifier: _Name, *definition: Any, **named: Any) -> StagedTable:

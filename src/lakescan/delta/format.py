@@ -42,6 +42,8 @@ class DeltaFormat:
     name = "delta"
     marker: str = f"{LOG_FOLDER}/ (Delta)"
     is_written_by_location = True
+    is_replaced_by_location = True
+    takes_catalog_defaults = False
 
     def is_metadata_file(self, location: str) -> bool:
         """Always False: a Delta table is opened by its folder, not by a log file."""

@@ -100,6 +100,7 @@ class DeltaTable:
     """
 
     name = "delta"
+    knows_its_name = False
     words: FormatTerms = FormatTerms(state="version", metadata_files="log files")
     offset_names: OffsetNames = OffsetNames("version", "index", "initial-snapshot")
     default_limits: IncrementLimits = IncrementLimits(files=1000)  # Delta's default

@@ -68,6 +68,7 @@ class IcebergTable:
     """
 
     name = "iceberg"
+    knows_its_name = True
     words: FormatTerms = FormatTerms(state="snapshot", metadata_files="manifests")
     offset_names: OffsetNames = OffsetNames("snapshot-id", "position", "scan-all-files")
     default_limits: IncrementLimits = IncrementLimits()

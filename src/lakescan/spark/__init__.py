@@ -13,6 +13,7 @@ from lakescan.api.scan import Scan
 from lakescan.errors import InvalidOption
 from lakescan.options.keywords import OpenKeywords
 from lakescan.planning.explain import PlanText
+from lakescan.spark.drop_in.settings import Enabled
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.registration import register
 from lakescan.spark.streams.apply_changes import apply_changes, change_rows, history_sink, upsert_sink
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
-
-    from lakescan.spark.drop_in.enable import Enabled
 
 __all__ = [
     "Enabled",

@@ -311,9 +311,9 @@ def newest_table(spec: ScanSpec, known: TableFormat) -> TableFormat:
     identifier = identifier_of(spec.name) if spec.name else None
     if identifier is None:
         return known.follow()
-    if spec.table.name == "delta":  # Delta's own log does not know the name
+    if not known.knows_its_name:
         entry = find_table(identifier)
-        is_moved = entry.format != "delta" or normal(entry.location) != normal(known.location)
+        is_moved = entry.format != known.name or normal(entry.location) != normal(known.location)
         return _open_again(spec, identifier) if is_moved else known.follow()
     try:
         found = known.follow()

@@ -7,7 +7,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakescan.spark.drop_in import catalog, merge_into, read, statements, stream, write, write_to
@@ -35,7 +35,7 @@ from lakescan.spark.drop_in.sessions import (
     remove_session,
     removed_setting,
 )
-from lakescan.spark.drop_in.settings import DEFAULT_CATALOG, PREFIX, JarSettings, read_jar_settings
+from lakescan.spark.drop_in.settings import DEFAULT_CATALOG, PREFIX, Enabled, JarSettings, read_jar_settings
 from lakescan.spark.drop_in.storage_settings import use_hadoop_settings
 from lakescan.spark.registration import register
 from lakescan.spark.session import conf, is_connect
@@ -47,18 +47,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("lakescan")
 _SETS = re.compile(r"\s*(?:set|reset)\b", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Enabled:
-    """What `lakescan.spark.enable` found in a session.
-
-    - `catalogs`: the warehouse (or else the address) of each catalog, by the catalog's name.
-    - `session_catalog`: "delta" or "iceberg" if Spark's own catalog has tables of that format, else None.
-    """
-
-    catalogs: Mapping[str, str | None] = field(default_factory=dict)
-    session_catalog: str | None = None
 
 
 def enable(spark: SparkSession) -> Enabled:

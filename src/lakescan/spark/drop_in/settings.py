@@ -71,6 +71,18 @@ _UNSUPPORTED = {
 }
 
 
+@dataclass(frozen=True)
+class Enabled:
+    """What `lakescan.spark.enable` found in a session.
+
+    - `catalogs`: the warehouse (or else the address) of each catalog, by the catalog's name.
+    - `session_catalog`: "delta" or "iceberg" if Spark's own catalog has tables of that format, else None.
+    """
+
+    catalogs: Mapping[str, str | None] = field(default_factory=dict)
+    session_catalog: str | None = None
+
+
 @dataclass
 class JarSettings:
     """What a session's settings say about the JARs.

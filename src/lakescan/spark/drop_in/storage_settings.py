@@ -12,7 +12,7 @@ from lakescan.storage.settings.hadoop_defaults import use_hadoop_defaults
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Jobs set these by `sc._jsc.hadoopConfiguration().set(...)`, of which Spark's settings know nothing.
+# Jobs set these in Hadoop's configuration itself, of which Spark's settings know nothing.
 _OF_CONFIGURATION = tuple(
     f"fs.s3a.{name}"
     for name in ("access.key", "secret.key", "session.token", "endpoint", "endpoint.region", "path.style.access")
@@ -34,6 +34,6 @@ def _configuration(spark: Any) -> dict[str, str]:
     """Return the settings of S3 in Hadoop's configuration of a classic session; empty if it has only defaults."""
     if is_connect(spark) or spark.sparkContext._jsc is None:
         return {}
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    hadoop = spark._jsparkSession.sessionState().newHadoopConf()
     found = {name: value for name in _OF_CONFIGURATION if (value := hadoop.get(name))}
     return found if "fs.s3a.access.key" in found or "fs.s3a.endpoint" in found else {}

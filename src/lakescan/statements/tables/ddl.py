@@ -144,7 +144,7 @@ def _create_in_folder(
     `chosen` is its format. Raises `UnsupportedFeature` for OR REPLACE of an Iceberg table, `InvalidStatement` if USING
     names another format than the name, `TableExists`, and `NoSuchTable` (REPLACE TABLE of a missing table).
     """
-    if wanted.replaces and name.format != "delta":
+    if wanted.replaces and not format_named(chosen).is_replaced_by_location:
         raise UnsupportedFeature(
             f"OR REPLACE of a table by its folder ({name.name})", "Give it a name in a catalog, or INSERT OVERWRITE."
         )
@@ -154,7 +154,7 @@ def _create_in_folder(
         )
     try:
         if wanted.replaces:
-            _replace_in_folder(wanted, name, definition, context)
+            _replace_in_folder(wanted, name, definition, chosen, context)
         elif wanted.query is None:
             format_named(chosen).create_at(name.name, definition, {})
         else:
@@ -167,22 +167,22 @@ def _create_in_folder(
 
 
 def _replace_in_folder(
-    wanted: CreateTable, name: NewName, definition: TableDefinition, context: StatementContext
+    wanted: CreateTable, name: NewName, definition: TableDefinition, chosen: str, context: StatementContext
 ) -> None:
-    """Create or replace a Delta table that is named by its folder; earlier versions stay in the history."""
-    delta: Any = format_named("delta")
+    """Create or replace a table that is named by its folder; earlier versions stay in the history."""
+    format: Any = format_named(chosen)
     is_there = _target_exists(name)
     if not is_there and not wanted.creates:
         raise NoSuchTable(f"{name.name} does not exist: CREATE OR REPLACE TABLE creates it")
     if wanted.query is None:
-        (delta.replace_at if is_there else delta.create_at)(name.name, definition, {})
+        (format.replace_at if is_there else format.create_at)(name.name, definition, {})
         return
     rows = as_rows(context.rows(wanted.query.text))
     if not is_there:
-        create_in_folder(name.name, definition, rows, delta)
+        create_in_folder(name.name, definition, rows, format)
         return
-    whole = fill_columns(definition, rows, delta)
-    create_with_rows(delta.replacement_at(name.name, whole, WriteOptions(), {}), rows)
+    whole = fill_columns(definition, rows, format)
+    create_with_rows(format.replacement_at(name.name, whole, WriteOptions(), {}), rows)
 
 
 def drop_table(wanted: DropTable, context: StatementContext) -> None:
