@@ -211,7 +211,7 @@ def run_merge(spark: SparkSession, merge: _Merge) -> ChangeResult:
     check_clauses(statement)
     return merge.table.table.changed_by(
         {},
-        lambda target: change(spark, target, statement, {SOURCE: merge.source}),
+        lambda target: change(spark, target, statement, {SOURCE: merge.source}, counts_source=True),
         session=settings_of_session(spark),
     )
 

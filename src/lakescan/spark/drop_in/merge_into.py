@@ -85,7 +85,13 @@ class EnabledMergeWriter:
         found = changed_table(TableName(self._parts), (), {})
         with errors_of_format(found.table.format):
             try:
-                run_dml(self._frame.sparkSession, self._statement(found.table), None, {SOURCE: self._frame})
+                run_dml(
+                    self._frame.sparkSession,
+                    self._statement(found.table),
+                    None,
+                    {SOURCE: self._frame},
+                    counts_source=True,
+                )
             except InvalidStatement as error:  # Spark has parsed the expressions: a name or a type is wrong
                 raise with_class(error, ANALYSIS, "UNRESOLVED_COLUMN.WITH_SUGGESTION") from error.__cause__
 

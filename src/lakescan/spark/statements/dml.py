@@ -103,9 +103,19 @@ _FILES = 1_000  # number of files whose deletes are written together
 
 @in_one_state
 def change(
-    spark: SparkSession, target: Target, statement: ChangeStatement, frames: Mapping[str, Any], arguments: Any = None
+    spark: SparkSession,
+    target: Target,
+    statement: ChangeStatement,
+    frames: Mapping[str, Any],
+    arguments: Any = None,
+    *,
+    counts_source: bool = False,
 ) -> ChangeResult:
-    """Run a statement on Spark; see `lakescan.statements.rows.execute.change`."""
+    """Run a statement on Spark; see `lakescan.statements.rows.execute.change`.
+
+    With `counts_source`, the source of a MERGE is read once more, as Delta's own MERGE does, to record its number of
+    rows in the history of a Delta table.
+    """
     if target.has_committed():
         return ChangeResult()
     use_this_python(spark)
@@ -121,7 +131,8 @@ def change(
     keys = source_rows = None
     if isinstance(one.statement, Merge):
         source = frame_of_others(spark, f"SELECT * FROM {one.statement.source}\n", arguments, frames)
-        source_rows = _count_source(spark, one, source, arguments, frames)
+        if counts_source and require(one.target, RowLevelChanges).records_source_rows:
+            source_rows = _count_source(spark, one, source, arguments, frames)
         if source is not None and (keys := SourceKeys.read_keys(one.statement, one.target.writes.schema, source)):
             selecting = replace(selecting, statement=replace(one.statement, source=Sql(_SOURCE)))
             given[_SOURCE] = source  # read twice but analyzed once, so it has the same rows
@@ -149,13 +160,8 @@ def change(
 
 def _count_source(
     spark: SparkSession, one: Change, source: DataFrame | None, arguments: Any, frames: Mapping[str, Any]
-) -> int | None:
-    """Return the number of rows of a MERGE's source, which Delta's history has; None if the table records none.
-
-    Like Delta's own MERGE, this reads the source once more. `source` is its frame, None if it reads lakescan's tables.
-    """
-    if not require(one.target, RowLevelChanges).records_source_rows:
-        return None
+) -> int:
+    """Return the number of rows of a MERGE's source; `source` is its frame, None if it reads lakescan's tables."""
     assert isinstance(one.statement, Merge)
     with _translate_value_errors(one):
         if source is None:
@@ -208,19 +214,32 @@ class _TargetRows:
 
 
 def run_dml(
-    spark: SparkSession, statement: ChangeStatement, args: Any, frames: Mapping[str, Any], text: str | None = None
+    spark: SparkSession,
+    statement: ChangeStatement,
+    args: Any,
+    frames: Mapping[str, Any],
+    text: str | None = None,
+    *,
+    counts_source: bool = False,
 ) -> ChangeResult:
-    """Run a SQL statement on Spark; see `lakescan.statements.rows.execute.run`."""
+    """Run a SQL statement on Spark; see `lakescan.statements.rows.execute.run`. `counts_source` is that of `change`."""
     with cache_query_settings(spark):
         target = changed_table(statement.target, current_namespace(spark), frames, text)
-        return _run_change(spark, target, statement, args, frames)
+        return _run_change(spark, target, statement, args, frames, counts_source=counts_source)
 
 
 def _run_change(
-    spark: SparkSession, target: ChangedTable, statement: ChangeStatement, args: Any, frames: Mapping[str, Any]
+    spark: SparkSession,
+    target: ChangedTable,
+    statement: ChangeStatement,
+    args: Any,
+    frames: Mapping[str, Any],
+    *,
+    counts_source: bool = False,
 ) -> ChangeResult:
     found = replace(target, session=settings_of_session(spark))
-    return found.run({}, lambda target, _: change(spark, target, statement, frames, args or None))
+    run = partial(change, spark, counts_source=counts_source)
+    return found.run({}, lambda target, _: run(target, statement, frames, args or None))
 
 
 def _delete_by_filter(spark: SparkSession, one: Change) -> ChangeResult | None:
@@ -472,7 +491,8 @@ def change_rows(spark: SparkSession, text: str, args: Arguments, frames: Mapping
         return RowChange(statement, found.table.format, written)
     with cache_query_settings(spark):
         target = changed_table(statement.target, current_namespace(spark), frames, text)
-        return RowChange(statement, target.table.format, _run_change(spark, target, statement, values, frames))
+        done = _run_change(spark, target, statement, values, frames, counts_source=True)
+        return RowChange(statement, target.table.format, done)
 
 
 def changes_own_table(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> bool:
