@@ -71,7 +71,7 @@ class DeltaTable:
         Raises:
             AnalysisException: The folder has no Delta table.
         """
-        options = {key: value for key, value in (hadoopConf or {}).items() if not key.startswith("fs.fake.")}
+        options = dict(hadoopConf or {})
         return cls(sparkSession, open_path(path, options))
 
     @classmethod
