@@ -75,7 +75,7 @@ OTHERS = {
     "lakescan/spark/drop_in/sessions.py": ["_client", "_jsc"],
     "lakescan/spark/drop_in/storage_settings.py": ["_jsc"],
     "lakescan/spark/drop_in/stream.py": ["_child", "_df", "_session", "_spark", "_write_stream"],
-    "lakescan/spark/drop_in/write.py": ["_df"],
+    "lakescan/spark/drop_in/write.py": ["_df", "_spark"],
 }
 # PySpark's access to its JVM has no public names. Code that uses it works without it.
 TO_THE_JVM = {"_gateway", "_jc", "_jdf", "_jsparkSession", "_jvm"}

@@ -89,7 +89,16 @@ def _nullable_type(kind: pa.DataType) -> pa.DataType:
 
 def session_of_writer(writer: Any) -> Any:
     """Return the session of a writer of batches, classic or Connect."""
-    return writer._df.sparkSession
+    return writer._spark
+
+
+def _frame_of(writer: Any) -> Any:
+    """Return the frame of a writer; on Connect, the writer only has the frame's plan."""
+    if hasattr(writer._df, "sparkSession"):
+        return writer._df
+    from pyspark.sql.connect.dataframe import DataFrame
+
+    return DataFrame(writer._df, writer._spark)
 
 
 def save(
@@ -114,9 +123,9 @@ def save(
         parts = parts_of_place(session, name, place)
         how = _mode_of(calls)
         if name == "delta":
-            save_delta(writer._df, parts[1], how, calls.partition_by, calls.options, cluster_by=calls.cluster_by)
+            save_delta(_frame_of(writer), parts[1], how, calls.partition_by, calls.options, cluster_by=calls.cluster_by)
         else:
-            _save_iceberg(writer._df, parts, how, calls)
+            _save_iceberg(_frame_of(writer), parts, how, calls)
     return None
 
 
@@ -190,13 +199,13 @@ def save_as_table(
     how = _mode_of(calls)
     if is_path(parts):
         with errors_of_format(parts[0]):
-            save_delta(writer._df, parts[1], how, calls.partition_by, calls.options, cluster_by=calls.cluster_by)
+            save_delta(_frame_of(writer), parts[1], how, calls.partition_by, calls.options, cluster_by=calls.cluster_by)
         return None
     check_saved_format(session, parts, calls.format)
     existing = find_table(parts)
     format_name = existing.table.format if existing is not None else _table_format(parts, calls.format)
     with errors_of_format(format_name):
-        _save_named(writer._df, parts, how, calls, _bucket_terms(calls, format_name), existing)
+        _save_named(_frame_of(writer), parts, how, calls, _bucket_terms(calls, format_name), existing)
     return None
 
 
@@ -264,7 +273,7 @@ def insert_into(session: EnabledSession, writer: Any, tableName: str, overwrite:
         f"{f'WITH ({options}) ' if options else ''}SELECT * FROM lakescan_rows"
     )
     with errors_of_format(existing.table.format):
-        run_sql(session.spark, text, lakescan_rows=writer._df)
+        run_sql(session.spark, text, lakescan_rows=_frame_of(writer))
     return None
 
 
