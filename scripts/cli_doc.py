@@ -24,6 +24,7 @@ lakescan --catalog local=./lake maintain local.db.orders --dry-run
 lakescan head s3://lake/orders -w "price > 5" --storage-option region=eu-west-1
 lakescan snapshots local.db.orders --json | jq .snapshot_id
 lakescan sql "ALTER TABLE local.db.orders ADD COLUMN note STRING" --catalog local=./lake
+lakescan run job.py --day 2026-03-01
 ```
 
 - `--catalog name=folder`, before the command, names an embedded catalog. Other catalogs come from pyiceberg's
@@ -35,6 +36,8 @@ lakescan sql "ALTER TABLE local.db.orders ADD COLUMN note STRING" --catalog loca
 - `lakescan sql` changes tables: `ALTER TABLE`, `INSERT`, `MERGE` and the other statements of [sql.md](sql.md).
 - `lakescan sql --file job.sql`, or `lakescan sql < job.sql`, runs the statements of a script in order. The first error
   ends the script with the line of its statement on stderr and an exit code. Later statements do not run.
+- `lakescan run` and `lakescan check` are for jobs that were written for the JARs of Iceberg and Delta:
+  [From JARs to lakescan](guides/from_jars.md).
 
 This page is made from the source by `scripts/cli_doc.py`.
 """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from enum import Enum
 
 from lakescan.common.secrets import hide_secrets
 
@@ -15,7 +16,13 @@ DOCUMENTS = "https://github.com/lakescan/lakescan/tree/main/docs"
 
 
 class LakescanError(Exception):
-    """Base class of all errors that lakescan raises deliberately. Its message hides secrets such as keys and tokens."""
+    """Base class of all errors that lakescan raises deliberately. Its message hides secrets such as keys and tokens.
+
+    Attributes:
+        table_format: The format of the table that a statement was changing, "iceberg" or "delta", if known; else None.
+    """
+
+    table_format: str | None = None
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*(hide_secrets(each) if isinstance(each, str) else each for each in arguments))
@@ -57,8 +64,31 @@ class CreatedConcurrently(TableExists):
     """Another writer created the table after this one had checked that it did not exist."""
 
 
+class ConflictCause(Enum):
+    """What a concurrent commit to a Delta table did, so that this commit conflicts with it."""
+
+    PROTOCOL = "changed the protocol"
+    METADATA = "changed columns or properties"
+    TRANSACTION = "has the same application id"
+    DELETE_DELETE = "removed files that this commit removes"
+    DELETE_READ = "removed files that this commit read"
+    APPEND = "added files that this commit would have read"
+    WRITE = "wrote to the table"
+
+
 class CommitConflict(LakescanError):
-    """A concurrent commit changed data that this commit depends on: read the table again, then repeat the write."""
+    """A concurrent commit changed data that this commit depends on: read the table again, then repeat the write.
+
+    Attributes:
+        cause: What the concurrent commit did, for a Delta table; else None.
+    """
+
+    cause: ConflictCause | None = None
+
+    def because(self, cause: ConflictCause) -> CommitConflict:
+        """Return this error with a cause."""
+        self.cause = cause
+        return self
 
 
 class FeatureInUse(LakescanError):
@@ -149,7 +179,7 @@ class RowsChanged(LakescanError):
 
 
 class SchemaChanged(LakescanError):
-    """A stream reached a commit with a different schema: restart it to continue with the new schema."""
+    """A stream, or a frame that follows its table, reached another schema: start the stream or make the frame again."""
 
 
 class StorageError(LakescanError, OSError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace as replaced
 from datetime import date, datetime
 from typing import Any, Unpack
@@ -31,6 +32,7 @@ from lakescan.catalogs.lookup import (
 )
 from lakescan.catalogs.lost_answers import commit_change
 from lakescan.catalogs.metrics import CatalogReporter
+from lakescan.catalogs.new_table_properties import complete_definition
 from lakescan.catalogs.registry import connection, location_limits, register_catalog
 from lakescan.common.identifiers import Identifier, check_name, dotted_name, location_of, parse_identifier, split_name
 from lakescan.common.option_values import terms
@@ -79,6 +81,11 @@ class Catalog(CatalogViews):
     def _catalog(self) -> Any:
         """Return this thread's connection: threads that shared Hive's socket would read each other's answers."""
         return connection(self.name)
+
+    @property
+    def registers_existing(self) -> bool:
+        """Whether CREATE TABLE with the location of an existing table registers it, as in Spark's own catalog."""
+        return bool(getattr(self._catalog, "registers_existing", False))
 
     def __repr__(self) -> str:
         return f"Catalog({self.name!r})"
@@ -418,6 +425,7 @@ class Catalog(CatalogViews):
             >>> lake.create("shop.sales", definition, exist_ok=True, replace=False)
         """
         identifier, wanted = self._identifier(name), format_named(format)
+        definition = complete_definition(definition, self._catalog.properties, wanted)
         committer = CatalogCommitter(identifier)
         if self.table_exists(name):
             if exist_ok:
@@ -427,11 +435,22 @@ class Catalog(CatalogViews):
             wanted.replace(committer, self._find_replacement_target(identifier, wanted), definition)
             return self._reopen_table(name, "replaced")
         try:
-            wanted.create(committer, definition)
+            with self._withdraw_failed(identifier):
+                wanted.create(committer, definition)
         except (CreatedConcurrently, CommitStateUnknown):
             if not exist_ok or not self.table_exists(name):
                 raise
         return self._reopen_table(name, "created")
+
+    @contextmanager
+    def _withdraw_failed(self, identifier: Identifier) -> Iterator[None]:
+        """Context manager: if the body, which creates a table, fails, withdraw a name that its catalog reserved."""
+        try:
+            yield
+        except BaseException:
+            if (withdraw := getattr(self._catalog, "withdraw_name", None)) is not None:  # Spark's own catalog
+                withdraw(identifier)
+            raise
 
     def _reopen_table(self, name: str, done: str) -> Table:
         """Open a table that was just changed, and retry reads that fail.
@@ -449,6 +468,7 @@ class Catalog(CatalogViews):
         format: str = "iceberg",
         replace: bool = False,
         options: Mapping[str, Any] | None = None,
+        save_mode: str | None = None,
     ) -> WriteResult:
         """Create or replace a table together with its rows, in one commit.
 
@@ -464,6 +484,7 @@ class Catalog(CatalogViews):
             format: 'iceberg' or 'delta'.
             replace: If the table exists, replace it. Its history is kept.
             options: Write options by name.
+            save_mode: Spark's save mode, which a new table records in its history.
 
         Returns:
             The number of files, rows and bytes written.
@@ -481,8 +502,10 @@ class Catalog(CatalogViews):
         identifier, wanted = self._identifier(name), format_named(format)
         given = as_rows(rows)
         checked = WriteOptions.parse(options or {}, wanted.name).apply_session(given.session)
+        checked = replaced(checked, save_mode=save_mode)
         checked.check_appends()
         checked.check_new_table()
+        definition = complete_definition(definition, self._catalog.properties, wanted)
         whole = fill_columns(definition, given, wanted)
         there = self.table_exists(name)
         if there and not replace:
@@ -492,7 +515,8 @@ class Catalog(CatalogViews):
             found = self._find_replacement_target(identifier, wanted)
             new = wanted.replacement(committer, found, whole, checked)
         else:
-            new = wanted.new_table(committer, whole, checked)
+            with self._withdraw_failed(identifier):
+                return create_with_rows(wanted.new_table(committer, whole, checked), given)
         return create_with_rows(new, given)
 
     def create_from_files(
@@ -687,7 +711,7 @@ class Catalog(CatalogViews):
             if location is not None:
                 check_one_format(self._catalog, identifier, location)
         if location is not None:
-            if purge:
+            if purge and not getattr(self._catalog, "owns_files", False):
                 raise UnsupportedFeature(
                     f"purging a Delta table ({identifier})", f"Drop it without purge, and delete its folder {location}."
                 )

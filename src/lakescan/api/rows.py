@@ -9,7 +9,7 @@ from lakescan.tables.rows import Rows, arrow_rows, library_of
 
 
 def as_rows(data: Any) -> Rows:
-    """Return Arrow, pandas, Polars (a lazy frame is collected), DuckDB or Spark data as `Rows` to write.
+    """Return Arrow, pandas, Polars (a lazy frame is collected), DuckDB or Spark data as `Rows` to write; `Rows` as is.
 
     Raises `InvalidOption` for data without rows, `SchemaMismatch` and `UnsupportedFeature` for values that Arrow cannot
     represent.
@@ -18,6 +18,9 @@ def as_rows(data: Any) -> Rows:
         from lakescan.spark.writing.write import SparkRows
 
         return SparkRows(data)
+    if hasattr(data, "write_newest"):
+        found: Rows = data
+        return found
     return arrow_rows(data)
 
 

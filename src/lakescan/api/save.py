@@ -77,7 +77,27 @@ def save(
         if mode == "ignore":
             return WriteResult(0, 0, 0)
         raise TableExists(f"{location} already exists: mode='append' adds to it, mode='overwrite' replaces its rows")
-    given = as_rows(rows)
+    return _save_rows(as_rows(rows), location, mode, checked, storage)
+
+
+def save_in_folder(rows: Rows, folder: str, mode: str, options: WriteOptions) -> WriteResult:
+    """Save rows in the table of a folder with parsed options; see `save`.
+
+    Args:
+        rows: The rows.
+        folder: The table's location.
+        mode: As in `save`.
+        options: The write options; `format` is that of a new table.
+    """
+    storage = dict(options.storage_options or {})
+    if mode in ("error", "ignore") and exists(folder, storage):
+        if mode == "ignore":
+            return WriteResult(0, 0, 0)
+        raise TableExists(f"{folder} already exists: mode 'append' adds to it, mode 'overwrite' replaces its rows")
+    return _save_rows(rows, folder, mode, options, storage)
+
+
+def _save_rows(given: Rows, location: str, mode: str, checked: WriteOptions, storage: dict[str, Any]) -> WriteResult:
     checked = replace(checked, session=given.session)
     while True:
         if (target := existing_target(location, checked.format, checked, storage)) is not None:

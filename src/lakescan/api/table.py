@@ -976,7 +976,11 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         from lakescan.maintenance.describe_detail import iceberg_detail
 
         if "detail" in self.metadata_tables:
-            return self.inspect("detail")
+            found = self.inspect("detail")
+            if self.name is None:
+                return found
+            names = pa.array([str(self.name)] * found.num_rows, pa.string())
+            return found.set_column(found.schema.get_field_index("name"), "name", names)
         return iceberg_detail(self._spec, None if self.name is None else str(self.name))
 
     def _finish_write(self, target: Target, result: _Result) -> _Result:

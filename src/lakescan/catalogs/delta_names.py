@@ -117,6 +117,9 @@ class DeltaNames:
 
     @property
     def _store(self) -> _Names | None:
+        if (own := getattr(self.catalog, "delta_names", None)) is not None:  # Spark's own catalog
+            found: _Names = own
+            return found
         if hasattr(self.catalog, "engine"):
             return SqlDeltaNames(self.catalog)
         if is_hive(self.catalog):

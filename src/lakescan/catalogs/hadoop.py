@@ -180,7 +180,7 @@ class HadoopTables(MetastoreCatalog):
             raise NotImplementedError(
                 f"a table without a catalog is found by its folder, {folder}: it cannot have the location {location}"
             )
-        if not self.namespace_exists(name[:-1]):
+        if not self.accepts_tables(name[:-1]):
             raise NoSuchNamespaceError(f"Namespace does not exist: {'.'.join(name[:-1])}")
         properties = dict(properties or {})
         metadata = new_table_metadata(schema, partition_spec, sort_order, folder, properties)
@@ -218,6 +218,10 @@ class HadoopTables(MetastoreCatalog):
     def namespace_exists(self, namespace: _Name) -> bool:
         """Return True: tables opened by their folders have no namespaces."""
         return True
+
+    def accepts_tables(self, namespace: _Name) -> bool:
+        """Return whether a table may be created in a namespace, which is so in every existing one."""
+        return self.namespace_exists(namespace)
 
     def list_namespaces(self, namespace: _Name = ()) -> list[tuple[str, ...]]:
         """Return an empty list: only a catalog can list namespaces."""
@@ -318,6 +322,16 @@ class HadoopCatalog(HadoopTables):
         """Return whether the warehouse has a folder of that name that is not a table. False for an empty name."""
         name = self.identifier_to_tuple(namespace) if namespace else ()
         return bool(name) and self._is_namespace(_folder_in(self._warehouse, name))
+
+    def accepts_tables(self, namespace: _Name) -> bool:
+        """Return whether a table may be created in a namespace, whose folder need not exist.
+
+        False for an empty name, and for a missing namespace inside a table, whose folder is deleted with the table.
+        """
+        name = self.identifier_to_tuple(namespace) if namespace else ()
+        if self.namespace_exists(name):
+            return True
+        return bool(name) and not any(self._is_table(self._folder(name[:n])) for n in range(1, len(name) + 1))
 
     def _create_staged_table(self, identifier: _Name, *definition: Any, **named: Any) -> StagedTable:
         name = self.identifier_to_tuple(identifier)

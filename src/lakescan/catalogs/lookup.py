@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -239,9 +239,14 @@ def check_free(identifier: Identifier) -> None:
 
 
 def check_namespace_exists(identifier: Identifier) -> None:
-    """Raise `NoSuchNamespace` if the catalog does not have the table's namespace."""
+    """Raise `NoSuchNamespace` if the catalog has no such namespace for a new table.
+
+    A catalog of type hadoop makes the folder of a missing namespace together with the table's, as Iceberg's does.
+    """
     with translate_catalog_errors(identifier):
-        is_there = connection(identifier.catalog).namespace_exists(identifier.namespace)
+        catalog: Any = connection(identifier.catalog)
+        accepts: Callable[[Any], bool] = getattr(catalog, "accepts_tables", catalog.namespace_exists)
+        is_there = accepts(identifier.namespace)
     if not is_there:
         raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
 

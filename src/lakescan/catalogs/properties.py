@@ -78,6 +78,8 @@ PROPERTIES = (
     *_rows("snapshot-loading-mode", kind=one_of("all", "refs"), of_server=True),
     *_rows("scan-planning-mode", kind=one_of("client", "server"), of_server=True),
     *_rows("rest-metrics-reporting-enabled"),
+    # Properties of new tables: defaults, and values that take precedence over those of the statement.
+    *_rows("table-default.", "table-override.", of_server=True),
     # The signer of S3 requests. An address of another server is refused in `rest_credentials`, where it is used.
     *_rows("s3.remote-signing-enabled", "s3.signer", "s3.signer.uri", "s3.signer.endpoint", of_server=True),
     *_rows("signer.uri", "signer.endpoint", of_server=True),

@@ -129,6 +129,12 @@ def configuration(name: str) -> dict[str, Any]:
     return {**_pyiceberg_configuration(name), **own}
 
 
+def registered_at(name: str) -> int:
+    """Return when a catalog got its properties by `register_catalog`, in nanoseconds since 1970; 0 without a call."""
+    given = _GIVEN.get(name)
+    return 0 if given is None else given.given_at
+
+
 def configuration_of(name: str) -> CatalogConfiguration:
     """Return the configuration of a catalog (empty if unknown), to send it to other processes.
 
@@ -246,6 +252,14 @@ def register_transaction(base: str, make: Callable[[str], Catalog]) -> str:
     _LENT_OF[name] = base
     _LENT[name] = make(name)
     return name
+
+
+def lend(name: str, catalog: Any) -> None:
+    """Use `catalog` as the connection to the catalog `name` in this process; None withdraws it."""
+    if catalog is None:
+        _LENT.pop(name, None)
+    else:
+        _LENT.setdefault(name, catalog)
 
 
 def is_transaction(name: str) -> bool:

@@ -6,7 +6,7 @@ import json
 import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,10 +19,20 @@ from lakescan.catalogs.registry import location_limits
 from lakescan.catalogs.rest_session import RestSession, message_of, namespace_path
 from lakescan.common.identifiers import Identifier, folder_of
 from lakescan.common.retries import outcome_of
+from lakescan.common.schema import Schema
+from lakescan.common.types import STRING, Field
 from lakescan.errors import InvalidOption, NoSuchNamespace, StorageError, TableExists, UnsupportedFeature
 from lakescan.iceberg.metadata.json_document import Node
 from lakescan.iceberg.metadata.schema_json import schema_node
-from lakescan.iceberg.view.metadata import ViewMetadata, parse_view, updates, view_of
+from lakescan.iceberg.view.metadata import (
+    QUERY_COLUMNS,
+    ViewMetadata,
+    ViewText,
+    new_view,
+    parse_view,
+    updates,
+    view_of,
+)
 from lakescan.storage import Storage, join
 from lakescan.storage.settings.catalog_properties import storage_properties
 
@@ -39,6 +49,27 @@ class StoredView:
     identifier: Identifier
     metadata: ViewMetadata
     location: str | None = None
+
+
+def view_of_query(
+    identifier: Identifier,
+    query: str,
+    namespace: Name,
+    columns: Sequence[str],
+    query_columns: Sequence[str],
+) -> StoredView:
+    """Return a view that is stored elsewhere than in view metadata, such as in Spark's own catalog.
+
+    Args:
+        identifier: The view's name.
+        query: Its query in Spark's dialect.
+        namespace: The namespace, in the view's catalog, of short names in the query.
+        columns: The names of the view's columns.
+        query_columns: The names of the query's columns when the view was made.
+    """
+    fields = tuple(Field(n, name, STRING) for n, name in enumerate(columns, 1))
+    text = ViewText(query, Schema(fields), identifier.catalog, namespace, 0, {})
+    return StoredView(identifier, new_view(text, "", {QUERY_COLUMNS: ",".join(query_columns)}))
 
 
 class ViewStore(ABC):
@@ -121,6 +152,9 @@ class NoViews(ViewStore):
 def view_store(catalog: Any) -> ViewStore:
     """Return the view store of a pyiceberg catalog: `RestViews`, `SqlViews`, or for others `NoViews`."""
 
+    if (own := getattr(catalog, "views", None)) is not None:  # Spark's own catalog
+        found: ViewStore = own
+        return found
     kinds = {each.__name__ for each in type(catalog).__mro__}
     if "RestCatalog" in kinds:
         return RestViews(catalog) if hasattr(catalog, "load_view") else NoViews(catalog, "Install pyiceberg>=0.12.")

@@ -14,6 +14,7 @@ from rich.text import Text
 
 import lakescan
 from lakescan.cli import catalogs, conformance, maintenance, query, states
+from lakescan.cli import run as jobs
 from lakescan.cli.arguments import pairs
 from lakescan.cli.failures import exit_code, print_error
 from lakescan.cli.output import console, print_json, print_rows
@@ -32,7 +33,7 @@ app: Section = Section(
     pretty_exceptions_enable=False,
     help="Iceberg and Delta tables, from the command line.",
 )
-GROUPS = (catalogs, states, maintenance, query, conformance)
+GROUPS = (catalogs, states, maintenance, query, jobs, conformance)
 for _group in GROUPS:
     app.add_typer(_group.app)
 _CONTEXT = ("clusterId", "userId", "userName", "job", "notebook")

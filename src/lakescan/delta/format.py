@@ -42,6 +42,8 @@ class DeltaFormat:
     name = "delta"
     marker: str = f"{LOG_FOLDER}/ (Delta)"
     is_written_by_location = True
+    is_replaced_by_location = True
+    takes_catalog_defaults = False
 
     def is_metadata_file(self, location: str) -> bool:
         """Always False: a Delta table is opened by its folder, not by a log file."""
@@ -128,6 +130,12 @@ class DeltaFormat:
 
         create_table(absolute(location), definition, Storage(storage_options))
 
+    def replace_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
+        """Replace the table in a folder by an empty one, or create it; earlier versions stay in the history."""
+        from lakescan.delta.commit.creation import replace_table
+
+        replace_table(absolute(location), definition, Storage(storage_options))
+
     def replace(self, committer: TableCreator, found: CatalogTable, definition: TableDefinition) -> None:
         """Replace the table in its folder by an empty one."""
         from lakescan.delta.commit.creation import replace_table
@@ -151,6 +159,17 @@ class DeltaFormat:
         from lakescan.delta.commit.creation import new_table
 
         return NewDeltaTable(absolute(location), new_table(definition), options, Storage(storage_options))
+
+    def replacement_at(
+        self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]
+    ) -> ReplacedDeltaTable:
+        """Return a table to be committed with rows; it replaces the table in a folder."""
+        from lakescan.delta.commit.create_with_rows import ReplacedDeltaTable
+        from lakescan.delta.commit.creation import new_table, replaceable_version
+
+        storage = Storage(storage_options)
+        base = replaceable_version(absolute(location), storage)
+        return ReplacedDeltaTable(base, new_table(definition), options, storage)
 
     def replacement(
         self, committer: TableCreator, found: CatalogTable, definition: TableDefinition, options: WriteOptions

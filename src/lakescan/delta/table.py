@@ -100,6 +100,7 @@ class DeltaTable:
     """
 
     name = "delta"
+    knows_its_name = False
     words: FormatTerms = FormatTerms(state="version", metadata_files="log files")
     offset_names: OffsetNames = OffsetNames("version", "index", "initial-snapshot")
     default_limits: IncrementLimits = IncrementLimits(files=1000)  # Delta's default
@@ -155,6 +156,12 @@ class DeltaTable:
         made = copy(self)
         made._planned = (protocol, metadata)
         return made
+
+    def follow(self) -> DeltaTable:
+        """Return the newest version of the table that is now in the folder; this object if it is the same version."""
+        found = self.reopen()
+        is_same = found._end.latest == self._end.latest and found._end.commits[-1:] == self._end.commits[-1:]
+        return self if is_same and (found._end.commits or found._end == self._end) else found
 
     def reopen(self) -> DeltaTable:
         """Open the table in the folder again; it may be another table now."""

@@ -59,7 +59,7 @@ from lakescan.delta.metadata.protocol import CLUSTERING, Metadata, Protocol, che
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.scan_files import DeltaScanFiles
 from lakescan.delta.table import DeltaTable, no_refs
-from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature, nearest
+from lakescan.errors import CommitConflict, ConflictCause, InvalidOption, UnsupportedFeature, nearest
 from lakescan.formats.table_format import TableFormat
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
@@ -418,7 +418,7 @@ class DeltaTarget(
                 )
                 raise CommitConflict(
                     f"{self.name}: a concurrent commit changed its columns or properties, {what}: retry the write"
-                )
+                ).because(ConflictCause.METADATA)
             metadata = metadata or new.metadata
             protocol = protocol or self.version.protocol.with_features(new.protocol.features)
         DeltaCommit(
@@ -445,6 +445,11 @@ class DeltaTarget(
         the option is merge-on-read and the table does not allow it.
         """
         return mode_of(self.options.row_change_mode, self.version.protocol, self.writes.metadata, self.name)
+
+    @property
+    def records_source_rows(self) -> bool:
+        """Return True: `numSourceRows` is a metric of MERGE."""
+        return True
 
     @errors_name_table
     def delete_writer(self, write_id: str) -> VectorWriter:
@@ -570,7 +575,7 @@ class DeltaTarget(
             raise CommitConflict(
                 f"{self.name}: another writer changed its columns, properties or protocol since version "
                 f"{before[0]}: retry the write"
-            )
+            ).because(ConflictCause.METADATA)
 
     @errors_name_table
     def require_same_table(self, before: TableFormat) -> DeltaTarget:

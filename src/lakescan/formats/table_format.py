@@ -283,6 +283,16 @@ class TableFormat(Protocol):
     def refresh(self) -> TableFormat:
         """Return the table with the commits that were made since it was opened, for streams."""
 
+    @property
+    def knows_its_name(self) -> bool:
+        """Whether `follow` asks the catalog for the table that has its name now; else it reads the same location."""
+
+    def follow(self) -> TableFormat:
+        """Return the newest state of the table that is now at the same location or name; this object if unchanged.
+
+        Raises `NotATable` or `NoSuchTable`.
+        """
+
     def reopen(self) -> TableFormat:
         """Return the table that is now at the same location or name; raises `NotATable` or `NoSuchTable`."""
 

@@ -40,6 +40,8 @@ class IcebergFormat:
     name = "iceberg"
     marker: str = f"{_FOLDER}/ (Iceberg)"
     is_written_by_location = True
+    is_replaced_by_location = False
+    takes_catalog_defaults = True
 
     def is_metadata_file(self, location: str) -> bool:
         """Return whether a location names a metadata JSON file."""

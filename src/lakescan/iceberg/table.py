@@ -39,7 +39,7 @@ from lakescan.formats.table_format import (
 from lakescan.iceberg.maintenance.metadata_facts import metadata_facts
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.format_versions import VERSIONS
-from lakescan.iceberg.metadata.metadata_location import FolderSource, MetadataSource
+from lakescan.iceberg.metadata.metadata_location import FolderSource, MetadataSource, is_catalog_name
 from lakescan.iceberg.metadata.name_mapping import field_matching
 from lakescan.iceberg.metadata.snapshot_retention import snapshot_ref
 from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, TableMetadata, ancestors
@@ -68,6 +68,7 @@ class IcebergTable:
     """
 
     name = "iceberg"
+    knows_its_name = True
     words: FormatTerms = FormatTerms(state="snapshot", metadata_files="manifests")
     offset_names: OffsetNames = OffsetNames("snapshot-id", "position", "scan-all-files")
     default_limits: IncrementLimits = IncrementLimits()
@@ -119,6 +120,18 @@ class IcebergTable:
             except (CorruptMetadata, MissingFile):
                 if not attempts.wait():
                     raise
+
+    def follow(self) -> IcebergTable:
+        """Return the table at its newest metadata; this object if that is unchanged.
+
+        A table that was created again in the same folder may have a metadata file of the same name, unless the name has
+        a unique id. Such a file is read again.
+        """
+        found = self.refresh()
+        if found is not self or is_catalog_name(self.metadata.source.rpartition("/")[2]):
+            return found
+        again = IcebergTable.load(self._source, self.storage)
+        return self if again.metadata == self.metadata else again
 
     def reopen(self) -> IcebergTable:
         """Return the table at its newest metadata, as `refresh` does."""

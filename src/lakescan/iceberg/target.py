@@ -478,6 +478,11 @@ class IcebergTarget(
         """
         return row_change_mode(statement, self.opened.metadata, self.options)
 
+    @property
+    def records_source_rows(self) -> bool:
+        """Return False: summaries of snapshots have no such number."""
+        return False
+
     def delete_writer(self, write_id: str) -> DeleteWriter:
         """Return the writer of deletion vectors, or of position delete files in format version 2.
 

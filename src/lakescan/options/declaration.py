@@ -228,6 +228,15 @@ class OptionSet:
             given[attribute] = spelled
         return cls(given=_declaration_order(cls, given), without_effect=tuple(ignored), **parsed)
 
+    @classmethod
+    def has_option(cls, name: str, format_name: str) -> bool:
+        """Return whether tables of a format have an option of this name, in any case and style."""
+        plain = cls._strip_prefix(name)
+        head, dot, _ = plain.partition(".")
+        known = _option_index(cls)
+        found = known.get(normalise_name(head) + dot) or known.get(normalise_name(plain))
+        return found is not None and format_name in found[2].names[found[1]]
+
     def merge(self, values: Mapping[str, object]) -> Self:
         """Return these options updated with `values`, which take precedence; raises the errors of `parse`."""
         later = type(self).parse(values)

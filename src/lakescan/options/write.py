@@ -59,6 +59,7 @@ class WriteOptions(OptionSet):
         return ReadOptions
 
     session: SessionSettings = NO_SESSION  # the session that the rows come from; not an option
+    save_mode: str | None = None  # Spark's save mode that a new table records in its history; not an option
 
     # What a write does
     overwrite_mode: str = option(

@@ -13,6 +13,7 @@ from lakescan.api.scan import Scan
 from lakescan.errors import InvalidOption
 from lakescan.options.keywords import OpenKeywords
 from lakescan.planning.explain import PlanText
+from lakescan.spark.drop_in.settings import Enabled
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.registration import register
 from lakescan.spark.streams.apply_changes import apply_changes, change_rows, history_sink, upsert_sink
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 __all__ = [
+    "Enabled",
     "HistorySink",
     "SparkExecutor",
     "TableWriter",
@@ -36,6 +38,8 @@ __all__ = [
     "apply_changes",
     "change_rows",
     "create_view",
+    "disable",
+    "enable",
     "explain",
     "history_sink",
     "read",
@@ -88,6 +92,46 @@ def read(spark: SparkSession, path: str | os.PathLike[str], **options: Unpack[Op
         >>> lakescan.spark.read(spark, "/lake/orders", where="day = '2026-01-31'").show()
     """
     return open_table(path, **options).scan().to_spark(spark)
+
+
+def enable(spark: SparkSession) -> Enabled:
+    """Let PySpark's own methods and `spark.sql` reach Iceberg and Delta tables in a session, as with their JARs.
+
+    The session's settings for the JARs are understood: catalogs (`spark.sql.catalog.NAME` and its properties),
+    `DeltaCatalog`, extensions and packages. Afterwards `spark.sql`, `spark.table`, `spark.read`, `df.write`,
+    `df.writeTo`, `spark.readStream`, `df.writeStream` and `spark.catalog` work with these tables. Calls that do not
+    concern them run on Spark, unchanged. `lakescan run job.py` enables every session of a job.
+
+    Args:
+        spark: A session, classic or Connect. Sessions that Spark derives from it are enabled, too.
+
+    Returns:
+        The catalogs that were found, with their warehouses.
+
+    Raises:
+        InvalidOption: A catalog's properties are not supported.
+
+    Example:
+        >>> lakescan.spark.enable(spark)
+        >>> spark.sql("MERGE INTO lake.shop.orders USING fixes ON ...")
+    """
+    from lakescan.spark.drop_in.enable import enable as enable_session
+
+    return enable_session(spark)
+
+
+def disable(spark: SparkSession) -> None:
+    """Undo `enable` for a session: its settings, and PySpark's methods if no other session is enabled.
+
+    Args:
+        spark: A session. One that is not enabled is left as it is.
+
+    Example:
+        >>> lakescan.spark.disable(spark)
+    """
+    from lakescan.spark.drop_in.enable import disable as disable_session
+
+    disable_session(spark)
 
 
 def sql(spark: SparkSession, text: str, args: Arguments = None, **frames: Any) -> Any:

@@ -10,16 +10,23 @@ from pyspark.sql import SparkSession
 
 from lakescan.expressions.predicate import has_sql
 from lakescan.planning.explain import plan_as_text
+from lakescan.spark.following import FollowingRead, follows
 from lakescan.spark.native.conditions import SparkFilter
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.native_frame import describe_deletes
-from lakescan.spark.native.planned_frames import create_read, create_read_with_scan, is_planned_here, plan_now
+from lakescan.spark.native.planned_frames import (
+    create_following_read,
+    create_read,
+    create_read_with_scan,
+    is_planned_here,
+    plan_now,
+)
 from lakescan.spark.registration import register, replaces_reads
 from lakescan.spark.session import is_connect, session_zone
 from lakescan.spark.session_lane import why_arrow_session
 from lakescan.spark.source.data_source import depends_on_zone
 from lakescan.spark.source.registry import formats_of
-from lakescan.spark.wap import settings_of_session
+from lakescan.spark.wap import settings_of_session, staging_of_session
 from lakescan.spark.workers import use_this_python
 from lakescan.storage.locations import split_location
 from lakescan.tables.wap import apply_session_reads
@@ -51,6 +58,40 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 def session_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     """Return the rows of a scan as `frame_of` does, with the session's staging settings and Iceberg options applied."""
     return frame_of(spark, apply_session_reads(scan, settings_of_session(spark)))
+
+
+def following_frame(spark: SparkSession, scan: ScanSpec, metadata: str | None = None) -> DataFrame:
+    """Return the rows of a scan as a frame that follows its table: each query reads the state when Spark plans it.
+
+    The frame keeps its columns: a query raises `SchemaChanged` if one is gone or has another type. All reads of a table
+    in one query read the same state. A scan that selects a snapshot, version, tag or changes is pinned to it, as by
+    `session_frame`. The session's WAP branch is that of each query, so the scan must not have the option `wap-branch`.
+
+    Args:
+        spark: A session, classic or Connect.
+        scan: The scan, with conditions of the user, if any.
+        metadata: The name of a metadata table of the scan's table, to read it instead of the rows.
+    """
+    if not follows(scan):
+        return session_frame(spark, scan) if metadata is None else _pinned_metadata(spark, scan, metadata)
+    scan = replace(scan, zone=session_zone(spark))
+    if metadata is None and has_sql(scan.condition):
+        spark_filter = SparkFilter(spark, scan)
+        return spark_filter.filter_frame(following_frame(spark, spark_filter.rows))
+    scan.check_for_workers()
+    use_this_python(spark)
+    if "lakescan" not in formats_of(spark) or not replaces_reads(spark):
+        register(spark, names=("lakescan",))
+    shown = apply_session_reads(scan, staging_of_session(spark)) if metadata is None else scan
+    read = replace(FollowingRead.of(shown, metadata), spec=scan)
+    return create_following_read(spark, read)
+
+
+def _pinned_metadata(spark: SparkSession, scan: ScanSpec, metadata: str) -> DataFrame:
+    register(spark, names=("lakescan",))
+    options = scan.to_options()
+    path = f"{options.pop('path')}#{metadata}"
+    return spark.read.format("lakescan").options(**options).load(path)
 
 
 def explain_scan(scan: ScanSpec) -> str:

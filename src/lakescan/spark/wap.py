@@ -29,6 +29,12 @@ def settings_of_session(spark: SparkSession) -> SessionSettings:
     return SessionSettings.parse(found.get(ID_SETTING), found.get(BRANCH_SETTING), parse_session_settings(found))
 
 
+def staging_of_session(spark: SparkSession) -> SessionSettings:
+    """Return a session's staging settings, without its options for Iceberg tables."""
+    found = confs(spark, (ID_SETTING, BRANCH_SETTING))
+    return SessionSettings.parse(found.get(ID_SETTING), found.get(BRANCH_SETTING))
+
+
 def settings_in_task() -> SessionSettings:
     """Return the staging settings that Spark passes to the task of this worker; empty outside of tasks."""
     from pyspark import TaskContext

@@ -30,6 +30,7 @@ from lakescan.storage.locations import LocationMatcher, absolute, split_location
 from lakescan.storage.settings import StorageOptions
 from lakescan.storage.settings.azure_endpoints import account_of
 from lakescan.storage.settings.catalog_properties import is_signed_remotely, merge_server_properties
+from lakescan.storage.settings.hadoop_defaults import hadoop_defaults
 from lakescan.storage.vended_credentials import (
     Credential,
     Credentials,
@@ -74,6 +75,7 @@ class Storage:
     - `key_manager` provides the keys of files that have key metadata.
     - `cache_folder` is an optional local folder for decoded metadata. It is not pickled.
     - `io_properties` are the catalog's FileIO properties, used if `options` are not set. Both hold secrets.
+      Without either, they are Hadoop's settings of an enabled Spark session.
     - `azure_account` is the only Azure account that gets secrets. By default, it is `account_name` of the settings, or
       else the account of the first location, unless a catalog named it.
     - `vended` are temporary credentials from the catalog, which take precedence over the properties.
@@ -93,6 +95,8 @@ class Storage:
 
     def __post_init__(self) -> None:
         self.options = dict(self.options)
+        if not self.options and not self.io_properties and self.vended is None:
+            self.io_properties = hadoop_defaults()
         self._settings = StorageOptions.parse(self.options)
         self._of_catalog = StorageOptions.parse(self.io_properties, ignore_unknown=True)
         if wrong := [prefix for pair in self.relocate.items() for prefix in pair if not isinstance(prefix, str)]:

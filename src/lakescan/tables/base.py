@@ -317,6 +317,14 @@ class Format(Protocol):
     def is_written_by_location(self) -> bool:
         """Whether tables can be created and written by their folder, not only by a name in a catalog."""
 
+    @property
+    def is_replaced_by_location(self) -> bool:
+        """Whether a table in a folder without a catalog can be replaced, and keeps its history."""
+
+    @property
+    def takes_catalog_defaults(self) -> bool:
+        """Whether new tables take the properties `table-default.*` and `table-override.*` of their catalog."""
+
     def is_metadata_file(self, location: str) -> bool:
         """Return whether a location is, by its name, a metadata file that can be opened."""
 

@@ -93,6 +93,10 @@ class RowLevelChanges(Protocol):
     def mode_of(self, statement: RowLevelCommand) -> RowLevelOperationMode:
         """Return the row-level operation mode of a statement, by options, table properties and table features."""
 
+    @property
+    def records_source_rows(self) -> bool:
+        """Whether a commit of MERGE records the number of rows of its source."""
+
     def delete_writer(self, write_id: str) -> DeleteWriter:
         """Return the writer of position deletes or deletion vectors for one write; `write_id` is part of file names.
 

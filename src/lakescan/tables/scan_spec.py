@@ -587,10 +587,17 @@ class ScanSpec:
 
         Raises `InvalidOption` for a key manager that was given as an object, and for conditions on files.
         """
+        location, selector = self.table.pin_snapshot(self.snapshot, self._selector)
+        return self._options_of(location, selector)
+
+    def to_following_options(self) -> dict[str, str]:
+        """Return the spec as `to_options` does, but not pinned: they open the newest snapshot or version."""
+        return self._options_of(self.name or self.location, self._selector)
+
+    def _options_of(self, location: str, selector: SnapshotSelector) -> dict[str, str]:
         if self.file_filters:
             raise InvalidOption("filter_files and filter_partitions have no option: use scan.to_spark(spark)")
         self.check_for_workers()
-        location, selector = self.table.pin_snapshot(self.snapshot, self._selector)
         texts = as_text(self.options, selector)
         condition = self.condition
         more = {

@@ -128,11 +128,13 @@ def overwrite_rows(
     where: str | Predicate | None,
     *,
     reads_target: bool = False,
+    checks_rows: bool = True,
 ) -> WriteResult:
     """Replace rows in one commit: all rows, those that match `where`, or whole partitions; see `WriteOptions`.
 
     Without `where`, the option `replaceWhere` applies. Does nothing if the transaction of the options was already
     committed. `reads_target`: the new rows were computed from the target, so concurrent changes of it are conflicts.
+    `checks_rows`: all new rows must match `where`.
     """
     if target.has_committed():
         return WriteResult(0, 0, 0)
@@ -140,7 +142,7 @@ def overwrite_rows(
     predicate = None if condition is None else as_predicate(condition)
     options.check_overwrites(condition)
     target = prepare_target(target, rows.schema, options)
-    files = rows.write(target.writes, new_write_id(), predicate)
+    files = rows.write(target.writes, new_write_id(), predicate if checks_rows else None)
     return overwrite(
         target,
         files,

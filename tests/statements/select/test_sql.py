@@ -97,9 +97,12 @@ def test_a_table_without_columns_is_refused_by_name(shop: Path, format: str) -> 
         rows("SELECT id FROM shop.db.bare")
 
 
-def test_the_error_for_the_changes_metadata_table_names_table_changes(shop: Path) -> None:
-    with pytest.raises(NoSuchTable, match="table_changes"):
-        rows("SELECT * FROM shop.db.orders.changes")
+def test_the_metadata_table_changes_has_the_changes_of_all_snapshots(shop: Path) -> None:
+    kinds = rows("SELECT _change_type, count(*) FROM shop.db.orders.changes GROUP BY 1 ORDER BY 1")
+    deleted = sum(count for kind, count in kinds if kind == "DELETE")
+    inserted = sum(count for kind, count in kinds if kind == "INSERT")
+    assert [(inserted - deleted,)] == rows("SELECT count(*) FROM shop.db.orders")
+    assert inserted > 0
 
 
 def test_earlier_states_branches_tags_and_metadata_tables_are_queried(shop: Path) -> None:

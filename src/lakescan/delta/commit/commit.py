@@ -31,7 +31,15 @@ from lakescan.delta.log.segment import LogFile, list_log, next_commits
 from lakescan.delta.log.time_travel import has_in_commit_timestamp, in_commit_timestamp, modification_time
 from lakescan.delta.metadata.protocol import Metadata, Protocol, check_columns
 from lakescan.delta.metadata.table_properties import DeltaProperties
-from lakescan.errors import CommitConflict, InvalidOption, MissingFile, NoSuchSnapshot, NotATable, StorageError
+from lakescan.errors import (
+    CommitConflict,
+    ConflictCause,
+    InvalidOption,
+    MissingFile,
+    NoSuchSnapshot,
+    NotATable,
+    StorageError,
+)
 from lakescan.storage import FileEntry, Storage
 
 _ENGINE = "lakescan"
@@ -129,7 +137,10 @@ class DeltaCommit:
                 winner.check(self._intent, self._location)
                 last = file
                 version, mark = winner.version + 1, mark if winner.row_ids is None else winner.row_ids
-            attempts.wait_or_raise(self._location, CommitConflict(f"version {version - 1} is taken by another writer"))
+            attempts.wait_or_raise(
+                self._location,
+                CommitConflict(f"version {version - 1} is taken by another writer").because(ConflictCause.WRITE),
+            )
 
     def _is_made(self, version: int, text: CommitText) -> bool:
         """Try to make the commit as this version; return False if the version already has a commit."""

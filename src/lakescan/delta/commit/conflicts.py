@@ -19,13 +19,14 @@ from lakescan.delta.log.log_text import Action, LogText, parse_object, single_ac
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import canonical_paths, file_locations
 from lakescan.delta.scan.scan_files import DeltaScanFiles
-from lakescan.errors import CommitConflict
+from lakescan.errors import CommitConflict, ConflictCause
 from lakescan.expressions.bind import bind_columns_only
 from lakescan.expressions.predicate import TRUE, Predicate, leaves
 from lakescan.tables.scan_spec import ScanSpec
 
 _OTHERS = ("commitInfo", "metaData", "protocol", "txn", "domainMetadata")
 ROW_TRACKING = "delta.rowTracking"
+_Problem = tuple[ConflictCause, str]
 
 
 def _nothing(files: pa.Table | pa.Array) -> pa.Array:
@@ -123,36 +124,43 @@ class WinningCommit:
 
     def check(self, intent: Intent, location: str) -> None:
         """Raise `CommitConflict` if the intended commit to the table at `location` conflicts with this one."""
-        problem = self._table_conflict(intent)
-        if not problem and intent.depends_on_files:
-            problem = self._file_conflict(intent, location)
-        if problem:
+        found = self._table_conflict(intent)
+        if found is None and intent.depends_on_files:
+            found = self._file_conflict(intent, location)
+        if found is not None:
+            cause, problem = found
             operation = self.info.get("operation")
             by = f"version {self.version}{f' ({operation})' if isinstance(operation, str) else ''}"
-            raise CommitConflict(f"{location}: the concurrent commit of {by} {problem}")
+            raise CommitConflict(f"{location}: the concurrent commit of {by} {problem}").because(cause)
 
-    def _table_conflict(self, intent: Intent) -> str | None:
-        for name, what in (("protocol", "protocol"), ("metaData", "columns or properties")):
+    def _table_conflict(self, intent: Intent) -> _Problem | None:
+        for name, cause, what in (
+            ("protocol", ConflictCause.PROTOCOL, "protocol"),
+            ("metaData", ConflictCause.METADATA, "columns or properties"),
+        ):
             if self.others.get(name):
-                return f"changed the table's {what}. Retry the write."
+                return cause, f"changed the table's {what}. Retry the write."
         apps = {each.get("appId") for each in self.others.get("txn", ())}
         if intent.app_id is not None and intent.app_id in apps:
-            return f"has the same application id, {intent.app_id!r}"
+            return ConflictCause.TRANSACTION, f"has the same application id, {intent.app_id!r}"
         domains = {each.get("domain") for each in self._domains()} - {ROW_TRACKING}
         if both := sorted(domains & intent.domains, key=str):
-            return f"changed the same domain metadata, {both[0]!r}"
+            return ConflictCause.WRITE, f"changed the same domain metadata, {both[0]!r}"
         return None
 
-    def _file_conflict(self, intent: Intent, location: str) -> str | None:
+    def _file_conflict(self, intent: Intent, location: str) -> _Problem | None:
         kinds, paths = self.files["action"], self.files["path"].combine_chunks()
         places = canonical_paths(file_locations(paths, location))
         # A file that was added again, with another deletion vector or row ids, is not the file that would be removed.
         touched = pc.and_(pc.is_in(places, value_set=canonical_paths(intent.removed)), pc.not_equal(kinds, "cdc"))
         if (place := pc.index(touched, True).as_py()) >= 0:
-            return f"removed or changed {places[place].as_py()}, which this commit removes"
+            return ConflictCause.DELETE_DELETE, f"removed or changed {places[place].as_py()}, which this commit removes"
         wrong = pc.and_(pc.equal(kinds, "add"), intent.reads.never(self.files))
         if (place := pc.index(wrong, True).as_py()) >= 0:
-            return f"added {places[place].as_py()}, which cannot be in the table after this commit"
+            return (
+                ConflictCause.APPEND,
+                f"added {places[place].as_py()}, which cannot be in the table after this commit",
+            )
         if not intent.changes_data and intent.reads == Reads():
             return None  # snapshot isolation: the same rows in other files
         is_removed = pc.equal(kinds, "remove")
@@ -161,14 +169,14 @@ class WinningCommit:
             self.files["data_change"].filter(is_removed) if intent.reads.everything else intent.reads.has_read(removed)
         )
         if (place := pc.index(was_read, True).as_py()) >= 0:
-            return f"removed or changed {removed[place].as_py()}, which this commit read"
+            return ConflictCause.DELETE_READ, f"removed or changed {removed[place].as_py()}, which this commit read"
         if intent.passes_blind_appends and self.info.get("isBlindAppend") is True:
             return None
         added = self.files.filter(pc.and_(pc.equal(kinds, "add"), self.files["data_change"]))
         read = intent.reads.may_have_read(added) if added.num_rows else pa.array([], pa.bool_())
         if (place := pc.index(read, True).as_py()) >= 0:
             path = file_locations(added["path"].combine_chunks(), location)[place].as_py()
-            return f"added {path}, whose rows this commit may depend on"
+            return ConflictCause.APPEND, f"added {path}, whose rows this commit may depend on"
         return None
 
 

@@ -156,4 +156,5 @@ def _rows(files: Sequence[WrittenFile], writes: DeltaWrites) -> InitialRows:
         identity_metadata(writes.metadata, files),
         transaction,
         options.commit_properties,
+        mode=options.save_mode,
     )

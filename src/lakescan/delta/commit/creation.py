@@ -79,6 +79,7 @@ class InitialRows:
     - `metadata`: the table's metadata with the last values of identity columns; None without such columns.
     - `properties`: commitInfo fields that the user adds.
     - `of_query`: whether the rows come from a query, as in CREATE TABLE AS SELECT.
+    - `mode`: Spark's save mode, if the table is created by writing to its folder; else None.
     """
 
     added: pa.Table = field(default_factory=ADD.empty_table)
@@ -87,6 +88,7 @@ class InitialRows:
     transaction: SetTransaction | None = None
     properties: Mapping[str, Any] = field(default_factory=dict)
     of_query: bool = True
+    mode: str | None = None
 
 
 def create_table(location: str, definition: TableDefinition, storage: Storage) -> None:
@@ -118,9 +120,14 @@ def commit_new_table(location: str, new: NewDelta, storage: Storage, rows: Initi
     """
     check_no_table(location, storage)
     metadata = rows.metadata or new.metadata
+    if rows.mode is None:
+        operation = _operation("CREATE TABLE", replace(new, metadata=metadata), rows.of_query, rows.metrics)
+    else:
+        by = json.dumps(list(metadata.partition_columns))
+        operation = Operation("WRITE", {"mode": rows.mode, "partitionBy": by}, rows.metrics)
     commit_first(
         location,
-        _operation("CREATE TABLE", replace(new, metadata=metadata), rows.of_query, rows.metrics),
+        operation,
         new.protocol,
         metadata,
         storage,

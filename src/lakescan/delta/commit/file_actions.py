@@ -38,7 +38,7 @@ from lakescan.delta.log.log_pieces import pieces_of, read_commits, read_piece
 from lakescan.delta.log.log_text import ADVICE, LogText, parse_object
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import canonical_paths, live_files
-from lakescan.errors import CommitConflict, CorruptMetadata, UnsupportedFeature
+from lakescan.errors import CommitConflict, ConflictCause, CorruptMetadata, UnsupportedFeature
 from lakescan.storage import Storage
 from lakescan.writing.table_writes import WrittenFile
 
@@ -348,7 +348,7 @@ def live_adds_at(version: DeltaVersion, storage: Storage, locations: Sequence[st
         raise CommitConflict(
             f"{version.segment.location}: {len(missing):,} of the files to remove are not in version "
             f"{version.segment.version}, among them {missing[0].as_py()}: another commit removed them"
-        )
+        ).because(ConflictCause.DELETE_DELETE)
     return live.filter(pc.is_in(found, value_set=wanted))
 
 

@@ -36,7 +36,7 @@ from lakescan.delta.maintenance.referenced_files import vectors_of_removed
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.deletion_vectors import delete_table
-from lakescan.errors import CommitConflict, UnsupportedFeature
+from lakescan.errors import CommitConflict, ConflictCause, UnsupportedFeature
 from lakescan.planning.delete_files import delete_files
 from lakescan.storage import Storage
 from lakescan.tables.row_changes import RowChanges, RowLevelCommand, RowLevelOperationMode
@@ -274,7 +274,7 @@ def _check_same(version: DeltaVersion, live: pa.Table, deletes: Sequence[Written
             raise CommitConflict(
                 f"{version.segment.location}: {each.path} has another deletion vector in version "
                 f"{version.segment.version} than the one that rows were added to: read the rows again, and retry"
-            )
+            ).because(ConflictCause.DELETE_DELETE)
 
 
 def _replace_vectors(adds: pa.Table, deletes: Sequence[WrittenDeletes]) -> pa.Table:

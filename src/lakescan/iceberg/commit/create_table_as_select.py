@@ -96,6 +96,7 @@ class NewIcebergTable:
                 options.branch,
                 is_staged=options.wap_id is not None,
                 transaction=options.transaction,
+                operation="overwrite" if options.save_mode == "Overwrite" else "append",
             )
 
     def referenced_locations(self) -> Iterator[pa.Array]:

@@ -220,15 +220,17 @@ def commit_new_table(
     *,
     is_staged: bool = False,
     transaction: tuple[str, int] | None = None,
+    operation: str = "append",
 ) -> None:
     """Create a staged table with files, in one commit; without files, it has no snapshot.
 
     `properties` are added to the snapshot's summary. `transaction` is the application transaction to record. With
-    `is_staged`, no branch names the snapshot. Raises the errors of `commit_staged_table`. The metadata files of a table
+    `is_staged`, no branch names the snapshot. `operation` is the snapshot's, which is `overwrite` in Spark for a table
+    that would have been replaced. Raises the errors of `commit_staged_table`. The metadata files of a table
     that was not created are removed.
     """
     base, written = _base(staged.metadata, staged.metadata_location, branch), list(files)
-    producer = SnapshotProducer(base, storage, "append", SnapshotChanges(added_files(written, base)), properties)
+    producer = SnapshotProducer(base, storage, operation, SnapshotChanges(added_files(written, base)), properties)
     try:
         updates = snapshot_updates(base.given, producer.produce(), branch) if written else ()
         records = record_updates(producer, transaction) if written else ()

@@ -23,6 +23,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -49,16 +50,19 @@ from lakescan.expressions.predicate import (
     has_sql,
     leaves,
 )
+from lakescan.formats.metadata_table import MetadataTable
 from lakescan.local.aggregates import Aggregate
 from lakescan.options.declaration import Group
 from lakescan.spark.connect.expressions import find_functions
 from lakescan.spark.connect.narrowing import NarrowedRead, ReadColumn, Totals, all_relations, narrow_reads, relations_of
+from lakescan.spark.following import FOLLOW, FOLLOWING, LATE, STATES, FollowingRead, planning
 from lakescan.spark.native.file_index import title_of_table
-from lakescan.spark.native.planned_frames import cheapest_column, plan_now, totals_by_metadata
+from lakescan.spark.native.planned_frames import cheapest_column, metadata_frame, plan_now, totals_by_metadata
 from lakescan.spark.session import LISTED_HERE, OF_PLANNING, cache_settings
 from lakescan.spark.session_lane import FIELD_IDS, why_arrow_session
 from lakescan.spark.source.data_source import depends_on_zone, source_class
 from lakescan.spark.types import schema_of, spark_schema
+from lakescan.spark.wap import staging_of_session
 from lakescan.spark.workers import is_on_this_machine
 from lakescan.storage.errors import error_text, redact
 from lakescan.storage.locations import split_location
@@ -138,12 +142,21 @@ class _Pin:
     - `is_known`: whether the scan was opened or found to be unsupported.
     - `scan`: the scan of the pinned version; None if the data source has to read it.
     - `columns`: the output columns of the scan.
+    - `following`: the read, if it follows its table and is pinned for one request. `metadata`: the metadata table that
+      it reads instead of the scan.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_known: bool = False
     scan: ScanSpec | None = None
     columns: tuple[ReadColumn, ...] = ()
+    following: FollowingRead | None = None
+    metadata: MetadataTable | None = None
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the read is replaced; else the data source reads it."""
+        return self.scan is not None or self.metadata is not None
 
     @property
     def state(self) -> dict[str, str] | None:
@@ -204,7 +217,7 @@ class ReadReplacement:
         if (
             request.session_id == self.session_id and not self._is_busy
         ):  # sessions of `newSession` share the list of hooks
-            with self._working():
+            with self.working():
                 self._note_functions(request.plan)
                 self._replace_in(request.plan)
         return request
@@ -217,7 +230,7 @@ class ReadReplacement:
         """
         if self._is_busy or method not in (*_PLANS, *_CACHED):
             return arguments
-        with self._working():
+        with self.working():
             if method in _CACHED:
                 return {**arguments, "relation": self._replace_in_persist(method, arguments["relation"])}
             plan = type(arguments["plan"])()
@@ -225,7 +238,8 @@ class ReadReplacement:
             _unpack(plan)
             if method not in ("explain", "input_files"):
                 for each in all_relations(relations_of(plan)):
-                    self._columns_of(each)
+                    if not _is_following(each):
+                        self._columns_of(each)
                 return arguments
             self._replace_in(plan)
             return {**arguments, "plan": plan}
@@ -235,12 +249,14 @@ class ReadReplacement:
         return getattr(self._busy, "value", False)
 
     @contextmanager
-    def _working(self) -> Iterator[None]:
+    def working(self) -> Iterator[None]:
         """Context manager: replace no reads in requests that this thread sends, and use the same pins until the end."""
         self._busy.value = True
         self._busy.pins = {}
+        self._busy.leaves = False
         try:
-            yield
+            with planning() as self._busy.planning:
+                yield
         finally:
             self._busy.value = False
             self._busy.pins = {}
@@ -291,7 +307,13 @@ class ReadReplacement:
         is_view = command == "create_dataframe_view"
         if self._has_views and not is_view:
             self._enable_field_ids()
-        self._replace(roots, lasts=is_view or command == "write_stream_operation_start")
+        lasts = is_view or command == "write_stream_operation_start"
+        self._busy.leaves = lasts
+        if lasts:
+            for each in all_relations(roots):
+                if _is_following(each) and self._has_path(each):
+                    each.read.data_source.options[LATE] = "true"
+        self._replace(roots, lasts=lasts)
         self._has_views |= is_view
 
     def _replace_in_persist(self, method: str, relation: Any) -> Any:
@@ -381,7 +403,7 @@ class ReadReplacement:
         if relation.WhichOneof("rel_type") != "read" or self._is_cached(relation):
             return None
         pin = self._pin(relation)
-        return None if pin is None or pin.scan is None else pin.columns
+        return None if pin is None or not pin.is_replaced else pin.columns
 
     def _pin(self, relation: Any) -> _Pin | None:
         read = relation.read
@@ -389,9 +411,14 @@ class ReadReplacement:
             return None
         if read.data_source.format not in self._sources() or not relation.common.HasField("plan_id"):
             return None
+        if _is_following(relation) and self._busy.leaves and self._has_path(relation):
+            return None  # the server plans it later, again and again
         key = relation.SerializeToString(deterministic=True)
         pins: dict[bytes, _Pin] = self._busy.pins
         if key in pins:
+            return pins[key]
+        if _is_following(relation):
+            pins[key] = self._follow(read.data_source)
             return pins[key]
         with self._lock:
             pin = self._pins.setdefault(key, _Pin())
@@ -411,6 +438,29 @@ class ReadReplacement:
         pins[key] = pin
         self._drop_pins()
         return pin
+
+    @staticmethod
+    def _has_path(relation: Any) -> bool:
+        """Return whether the data source can open the table of a following read: not if its options are secret."""
+        return "path" in {name.lower() for name in relation.read.data_source.options}
+
+    def _follow(self, data_source: Any) -> _Pin:
+        """Return the pin of a following read for this request; raises the errors of opening its table."""
+        options = {name.lower(): value for name, value in data_source.options.items()}
+        read = FOLLOWING.find(options)
+        if read is None:
+            settings = self._sources()[data_source.format]
+            read = source_class(data_source.format, **settings, catalogs=all_configurations())(options).following
+            assert read is not None
+            FOLLOWING.keep(options, read)
+        table = STATES.table(self._busy.planning, read)
+        if split_location(table.location)[0] == "file" and not self._is_local:
+            return _Pin(is_known=True)
+        if read.metadata is not None:
+            columns = tuple(ReadColumn(name, None, "") for name in read.schema.names)
+            return _Pin(is_known=True, columns=columns, following=read, metadata=read.metadata_at(table))
+        scan = read.scan_at(table, partial(staging_of_session, self._session))
+        return _Pin(is_known=True, scan=scan, columns=_columns(scan), following=read)
 
     def _drop_pins(self) -> None:
         """Drop the least recently used scans above a limit.
@@ -499,6 +549,9 @@ class ReadReplacement:
         """Return the relation of the planned frame that replaces a narrowed read; the most recent ones are cached."""
         pin = self._pin(read.relation)
         assert pin is not None
+        if pin.following is not None:
+            with cache_settings(session.known):
+                return self._as_relation(read, self._following_frame(pin, pin.following, read, session))
         assert pin.scan is not None
         scan = _narrow_scan(pin.scan, read, session)
         key = (read.relation.SerializeToString(deterministic=True), repr(scan.pruning), scan.columns, scan.row_limit)
@@ -509,14 +562,31 @@ class ReadReplacement:
             return kept
         with cache_settings(session.known):
             frame = _add_comments(plan_now(self._session, scan), scan)
-        relation = type(read.relation)()
-        relation.CopyFrom(frame._plan.plan(self._session.client))
-        relation.common.plan_id = read.relation.common.plan_id  # columns of the user's frame refer to it
+        relation = self._as_relation(read, frame)
         with self._lock:
             self._kept[key] = relation
             while len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         return relation
+
+    def _as_relation(self, read: NarrowedRead, frame: Any) -> Any:
+        """Return the relation of a frame that replaces a read, under the read's plan id."""
+        relation = type(read.relation)()
+        relation.CopyFrom(frame._plan.plan(self._session.client))
+        relation.common.plan_id = read.relation.common.plan_id  # columns of the user's frame refer to it
+        return relation
+
+    def _following_frame(
+        self, pin: _Pin, following: FollowingRead, read: NarrowedRead, session: _SessionSettings
+    ) -> DataFrame:
+        """Return a frame of the state that this request reads; files that Spark cannot read are read through Arrow."""
+        if pin.metadata is not None:
+            names = [each for each in following.schema.names if read.columns is None or each in read.columns]
+            return metadata_frame(self._session, pin.metadata, following, names)
+        assert pin.scan is not None
+        is_narrowed = pin.scan.max_rows is None and not depends_on_zone(pin.scan)
+        scan = _narrow_scan(pin.scan, read, session) if is_narrowed else pin.scan
+        return _add_comments(plan_now(self._session, scan), scan)
 
     def _answer_by_metadata(self, read: NarrowedRead, session: _SessionSettings) -> tuple[Any, Any] | None:
         """Return the aggregate above a read, and the relation of its values to replace it, if metadata proves them.
@@ -524,7 +594,7 @@ class ReadReplacement:
         None without an aggregate, or if a value or a condition needs rows.
         """
         pin, totals = self._pin(read.relation), read.totals
-        if totals is None or pin is None or pin.scan is None:
+        if totals is None or pin is None or pin.scan is None or pin.scan.max_rows is not None:
             return None
         scan = pin.scan
         found = [_infer_predicate(each, scan, session) for each in totals.conditions]
@@ -584,6 +654,13 @@ def _values_relation(totals: Totals, fields: list[s.StructField], values: list[p
             expression.alias.expr.CopyFrom(each)
             expression.alias.name.append(column.name)
     return result
+
+
+def _is_following(relation: Any) -> bool:
+    """Return whether a relation is a read of lakescan's data source that follows its table."""
+    if relation.WhichOneof("rel_type") != "read" or relation.read.WhichOneof("read_type") != "data_source":
+        return False
+    return any(name.lower() == FOLLOW for name in relation.read.data_source.options)
 
 
 def _unpack(plan: Any) -> None:

@@ -364,6 +364,28 @@ public class Lakescan {
     }
   }
 
+  /** Ids of plannings. Spark plans a query, with its subqueries, under one tracker. */
+  static class Plannings {
+    private static final Map KNOWN = new java.util.WeakHashMap();
+
+    /** The id of the operation that the thread's local property names, else of the planning; null without either. */
+    static String current(org.apache.spark.sql.classic.SparkSession session) {
+      String operation = session.sparkContext().getLocalProperty("lakescan.operation");
+      scala.Option tracker = org.apache.spark.sql.catalyst.QueryPlanningTracker$.MODULE$.get();
+      if (operation != null || tracker.isEmpty()) {
+        return operation;
+      }
+      synchronized (KNOWN) {
+        String id = (String) KNOWN.get(tracker.get());
+        if (id == null) {
+          id = java.util.UUID.randomUUID().toString();
+          KNOWN.put(tracker.get(), id);
+        }
+        return id;
+      }
+    }
+  }
+
   /** What Python is asked: most of it in one text, since each call between Python and the JVM takes time. */
   public static class Request {
     private final Object session;
@@ -385,6 +407,7 @@ public class Lakescan {
       facts.put("limit", Integer.valueOf(chain.limit()));
       facts.put("micros", Boolean.valueOf(chain.comparesMicros()));
       facts.put("name", value(scan, "shortName"));
+      facts.put("planning", Plannings.current((org.apache.spark.sql.classic.SparkSession) session));
       facts.put("options", new HashMap((Map) value(scan, "options")));
       facts.put("has_filters", Boolean.valueOf(((Object[]) value(scan, "supportedFilters")).length > 0));
       text = new com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(facts);

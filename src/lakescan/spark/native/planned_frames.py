@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import logging
+import pickle
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from lakescan.common import types as t
 from lakescan.errors import LakescanError, UnsupportedFeature
 from lakescan.expressions.predicate import has_sql
+from lakescan.formats.metadata_table import MetadataTable
 from lakescan.local.aggregates import Aggregate, aggregates_by_metadata
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
+from lakescan.spark.following import FOLLOW, FOLLOWING, FollowingRead
 from lakescan.spark.native.conditions import SparkFilter
 from lakescan.spark.native.file_index import RelationFiles, title_of
 from lakescan.spark.native.lanes import Lanes, choose_lanes, why_arrow
@@ -30,10 +34,10 @@ from lakescan.spark.native.packed_files import java_class
 from lakescan.spark.optimizer_rules import RAISED
 from lakescan.spark.session import is_connect, parallelism, session_zone
 from lakescan.spark.session_lane import why_session
-from lakescan.spark.source.data_source import ScanSource
+from lakescan.spark.source.data_source import FollowingSource, ScanSource
 from lakescan.spark.source.partitions import read_plan
 from lakescan.spark.source.registry import register_sources
-from lakescan.spark.types import schema_of
+from lakescan.spark.types import arrow_schema, schema_of
 from lakescan.spark.workers import is_spark, use_this_python
 from lakescan.storage.errors import redact
 from lakescan.storage.locations import split_location
@@ -180,6 +184,36 @@ def is_planned_here(scan: ScanSpec) -> bool:
     return data == "auto" and scan.metadata_bytes >= MIN_BYTES
 
 
+def is_planned_by_workers(scan: ScanSpec) -> bool:
+    """Return whether Spark's workers plan a scan: with distributed planning, or with large metadata."""
+    data, deletes = scan.planning_mode("data"), scan.planning_mode("delete")
+    return "distributed" in (data, deletes) or (data == "auto" and scan.metadata_bytes >= MIN_BYTES)
+
+
+def metadata_frame(spark: SparkSession, table: MetadataTable, read: FollowingRead, columns: Sequence[str]) -> DataFrame:
+    """Return columns of a metadata table as a frame with the types of `read`; without columns, the first one.
+
+    The driver reads a few parts, and Spark's workers read many.
+    """
+    names = list(columns) or read.schema.names[:1]
+    schema = StructType([read.schema[name] for name in names])
+    narrow = read.narrow_metadata(table, names)
+
+    def lakescan_metadata(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for data in batch.column(0).to_pylist():
+                yield from map(narrow, table.read(pickle.loads(data)))
+
+    parts = table.parts()
+    if len(parts) > _MOST_READ_HERE:
+        sent = pa.table({"part": pa.array([pickle.dumps(each, protocol=5) for each in parts], pa.binary())})
+        tasks = min(len(parts), 4 * parallelism(spark))
+        return spark.createDataFrame(sent).coalesce(1).repartition(tasks).mapInArrow(lakescan_metadata, schema)
+    found = [narrow(batch) for part in parts for batch in table.read(part)]
+    rows = pa.Table.from_batches(found, schema=arrow_schema(schema))
+    return spark.createDataFrame(rows, schema) if len(rows) else spark.createDataFrame([], schema)
+
+
 def _plan(spark: SparkSession, scan: ScanSpec) -> ScanPlan:
     scan = replace(scan, engine=("spark", spark.version))
     planner = scan if scan.executor is not None else replace(scan, executor=SparkExecutor(spark))
@@ -229,6 +263,37 @@ def create_read_with_scan(spark: SparkSession, scan: ScanSpec) -> DataFrame | No
     return frame
 
 
+def create_following_read(spark: SparkSession, read: FollowingRead) -> DataFrame:
+    """Return a read by the data source `lakescan` that follows its table.
+
+    The optimizer rule plans it. Where it is not installed, the data source opens the table when Spark plans the read.
+    If its options would show secrets in plans, the data source is pickled with the read instead. Raises
+    `UnsupportedFeature` if that is impossible.
+    """
+    options = {FOLLOW: uuid4().hex} if read.has_secrets else read.to_options()
+    frame = spark.read.format("lakescan").schema(read.schema).options(**options).load()
+    if not is_connect(spark):
+        _give_source(spark, frame, read)
+    FOLLOWING.keep(options, read)
+    return frame
+
+
+def _give_source(spark: SparkSession, frame: Any, read: FollowingRead) -> None:
+    """Give a frame its data source; raises `UnsupportedFeature` if that is needed to hide secrets, and fails."""
+    try:
+        if read.has_secrets:
+            pickled = CloudPickleSerializer().dumps(FollowingSource(read, _parallelism(spark, read.spec)))
+            java_class(spark).giveSource(frame._jdf, bytearray(pickled))
+        else:
+            java_class(spark).findSource(frame._jdf)
+    except Exception as error:  # in a Spark that differs, only this session can read it
+        if read.has_secrets:
+            raise UnsupportedFeature(
+                f"a frame that follows {read.spec.name or redact(read.spec.location)} on this Spark",
+                f"Its storage settings cannot be hidden ({type(error).__name__}). Read a fixed version of it.",
+            ) from error
+
+
 class ScanCache:
     """The scans of the most recent frames, by the options of their reads, for the optimizer rule.
 
@@ -258,4 +323,5 @@ def _key(options: Mapping[str, str]) -> frozenset[tuple[str, str]]:
 
 
 _MOST_FRAMES = 64
+_MOST_READ_HERE = 32  # parts of a metadata table
 FRAMES = ScanCache()

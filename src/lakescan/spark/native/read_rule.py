@@ -32,6 +32,9 @@ from lakescan.expressions.bind import can_bind
 from lakescan.expressions.inference import Inference, infer_predicate
 from lakescan.expressions.predicate import TRUE, conjunction, conjuncts, has_sql
 from lakescan.local.aggregates import Aggregate
+from lakescan.options.session_settings import BRANCH_SETTING, ID_SETTING
+from lakescan.spark.executor import SparkExecutor
+from lakescan.spark.following import FOLLOW, FOLLOWING, STATES, FollowingRead
 from lakescan.spark.native.file_index import RelationFiles, title_of, title_of_table
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.packed_files import JAVA
@@ -40,18 +43,23 @@ from lakescan.spark.native.planned_frames import (
     cheapest_column,
     check_native_lane,
     frame_of_plan,
+    is_planned_by_workers,
+    metadata_frame,
     totals_by_metadata,
 )
 from lakescan.spark.optimizer_rules import INTERRUPTED, RAISED, has_rule, install_rule
 from lakescan.spark.session import OF_PLANNING, cache_settings, conf, parallelism, session_zone, zone_name
 from lakescan.spark.session_lane import FIELD_IDS, WITHOUT_IDS, why_arrow_session
 from lakescan.spark.source.data_source import TableSource, depends_on_zone
-from lakescan.spark.wap import settings_of_session
+from lakescan.spark.source.partitions import read_plan
+from lakescan.spark.wap import settings_of_session, staging_of_session
 from lakescan.storage.errors import error_text
+from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lakescan.formats.table_format import TableFormat
     from lakescan.spark.wap import StagedReads
     from lakescan.tables.scan_spec import ScanSpec
 
@@ -61,7 +69,7 @@ _MOST_SOURCES = 32
 # Settings under which a relation's partition columns, or files without rows, would count as rows.
 _REFUSED = {"spark.sql.optimizer.metadataOnly": "true"}
 # Settings that planning reads: fetched together, since each call between Python and the JVM takes time.
-_SETTINGS = (*_REFUSED, *OF_PLANNING, FIELD_IDS, WITHOUT_IDS)
+_SETTINGS = (*_REFUSED, *OF_PLANNING, FIELD_IDS, WITHOUT_IDS, ID_SETTING, BRANCH_SETTING)
 
 
 def install(spark: SparkSession) -> None:
@@ -148,6 +156,8 @@ class RuleAnswers:
 
     def _plan(self, spark: SparkSession, read: Mapping[str, Any], request: Any) -> Any:
         options = {str(key).lower(): str(value) for key, value in read["options"].items()}
+        if FOLLOW in options:
+            return self._plan_following(spark, read, request, options)
         if options.get("lane", "").lower() == "arrow" or read["has_filters"]:
             return None
         if any(conf(spark, name) == value for name, value in _REFUSED.items()):
@@ -160,6 +170,49 @@ class RuleAnswers:
         return plan_read(
             spark, *found, read["columns"], read["conditions"], read["limit"], compares_micros=read["micros"]
         )
+
+    def _plan_following(
+        self, spark: SparkSession, read: Mapping[str, Any], request: Any, options: Mapping[str, str]
+    ) -> Any:
+        """Plan a read that follows its table, at the state that all reads of this planning see.
+
+        It is always replaced, as a worker would open a state of its own. None for aggregates that need rows.
+        """
+        following = FOLLOWING.find(options)
+        if following is None:
+            source = self._sources.find(str(request.sourceHash()), request)
+            following = None if source is None else source.following
+            if following is None:
+                return None
+            FOLLOWING.keep(options, following)
+        table = STATES.table(read["planning"], following)
+        if following.metadata is not None:
+            return None if read["totals"] is not None else plan_metadata(spark, following, table, read["columns"])
+        scan = following.scan_at(table, partial(staging_of_session, spark))
+        is_refused = any(conf(spark, name) == value for name, value in _REFUSED.items())
+        if read["totals"] is not None:
+            is_limited = scan.max_rows is not None or is_refused or scan.lane == "arrow"
+            return (
+                None if is_limited else _as_json(answer_totals(spark, scan, None, read["totals"], read["conditions"]))
+            )
+        plan = partial(
+            plan_following,
+            spark,
+            scan,
+            read["columns"],
+            read["conditions"],
+            read["limit"],
+            compares_micros=read["micros"],
+        )
+        try:
+            return plan(by_arrow=is_refused)
+        except LakescanError:
+            raise
+        except Exception as error:  # a Spark that differs from the tested versions
+            if "InterruptedException" in str(error):
+                raise
+            self._warn(f"a read of {scan.table.location} stays in the Arrow lane: {type(error).__name__}")
+            return plan(by_arrow=True)
 
     def _scan(self, request: Any, options: Mapping[str, str]) -> tuple[ScanSpec, StagedReads | None] | None:
         """Return the pinned scan of a read, and the check of the session's WAP branch (None without one).
@@ -228,6 +281,58 @@ def plan_read(
     compares_micros |= scan.condition != TRUE  # the scan's own filter may also have such times
     reader = partial(RelationFiles, title=title_of(scan, plan), compares_micros=compares_micros)
     frame: Any = frame_of_plan(spark, scan, replace(plan, limit=None), reader=reader, lanes=lanes)
+    return (frame if columns else frame.select())._jdf.queryExecution().analyzed()
+
+
+def plan_following(
+    spark: SparkSession,
+    scan: ScanSpec,
+    columns: list[str],
+    conditions: list[str],
+    limit: int,
+    *,
+    compares_micros: bool,
+    by_arrow: bool,
+) -> Any:
+    """Plan a scan as `plan_read` does, but always: files that Spark's reader cannot read are read through Arrow.
+
+    With `by_arrow`, all files are.
+    """
+    zone = session_zone(spark)
+    if scan.max_rows is not None or (depends_on_zone(scan) and scan.zone != zone):
+        conditions, limit = [], -1  # conditions apply after the scan's limit, and may be in another time zone
+    else:
+        scan = replace(scan, zone=zone)
+    pruning = [_infer_predicate(spark, scan, text).predicate for text in conditions]
+    if columns != scan.output.names:
+        scan = scan.narrow_columns(columns or [cheapest_column(scan)])
+    by_arrow = by_arrow or why_arrow(scan) is not None or why_arrow_session(spark, scan.options) is not None
+    if by_arrow:
+        scan = scan.pack_few_groups()
+    scan = replace(scan, pruning=conjunction([scan.pruning, *pruning]), engine=("spark", pyspark.__version__))
+    planned = scan if limit < 0 else scan.limit(limit)
+    if is_planned_by_workers(planned):
+        planned = replace(planned, executor=SparkExecutor(spark))
+    plan = planned.prune_deletes().plan(scan.options.parallelism or parallelism(spark))
+    if scan.max_rows is None:
+        plan = replace(plan, limit=None)
+    frame: Any
+    if by_arrow:
+        check_native_lane(scan, {"the session or the table allows only the Arrow lane": 1})
+        frame = read_plan(spark, scan, plan)
+    else:
+        RAISED.note_table(scan.table.location)
+        compares_micros |= scan.condition != TRUE
+        reader = partial(RelationFiles, title=title_of(scan, plan), compares_micros=compares_micros)
+        # Blocks of files in HDFS have hosts, which only a look-up of paths finds.
+        looks_up = split_location(scan.table.location)[0] == "hdfs"
+        frame = frame_of_plan(spark, scan, plan, reader=None if looks_up else reader)
+    return (frame if columns else frame.select())._jdf.queryExecution().analyzed()
+
+
+def plan_metadata(spark: SparkSession, following: FollowingRead, table: TableFormat, columns: list[str]) -> Any:
+    """Plan a read of a metadata table in a state of its table; return Spark's analyzed plan."""
+    frame: Any = metadata_frame(spark, following.metadata_at(table), following, columns)
     return (frame if columns else frame.select())._jdf.queryExecution().analyzed()
 
 

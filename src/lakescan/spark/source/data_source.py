@@ -6,6 +6,7 @@ needs.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -38,6 +39,7 @@ from lakescan.formats.metadata_table import MetadataTable
 from lakescan.options.read import ReadOptions
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
+from lakescan.spark.following import FOLLOW, LATE, FollowingRead, newest_table
 from lakescan.spark.source.partitions import SharedContext, group_partitions, read_partition
 from lakescan.spark.source.pushdown import usable_predicate
 from lakescan.spark.source.stream import TableStreamReader
@@ -78,8 +80,9 @@ class TableSource(DataSource):
         Spark calls this when it creates a frame or a view, and this pins the snapshot or version that the frame reads.
         """
         scan, name = self.open_scan()
-        with suppress(LakescanError):  # options of a stream may select no snapshot; a batch raises when it is read
-            self._pin(scan, name)
+        if not self._follows:
+            with suppress(LakescanError):  # options of a stream may select no snapshot; a batch raises when it is read
+                self._pin(scan, name)
         if name is not None:
             return spark_schema(scan.metadata_table(name).schema)
         return schema_of(batch_scan(scan))  # Spark does not tell sources whether they read a stream
@@ -90,6 +93,8 @@ class TableSource(DataSource):
         Raises `UnsupportedFeature` for distributed planning, and `InvalidOption` if a column has another type in
         `schema`.
         """
+        if self._follows:
+            return self._following_reader(schema)
         scan, name = self._pinned or self.open_scan()
         self._is_planned = True
         if name is not None:
@@ -104,6 +109,11 @@ class TableSource(DataSource):
                 "Spark plans it in one worker, which has no Spark session: use Scan.to_spark(spark).",
             )
         scan, staged = self._apply_session_reads(scan)
+        return self._reader_of(scan, staged, schema)
+
+    def _reader_of(
+        self, scan: ScanSpec, staged: StagedReads | None, schema: StructType | pa.Schema
+    ) -> DataSourceReader:
         if list(schema.names) != scan.output.names:
             scan = scan.narrow_columns(schema.names)
         if isinstance(schema, pa.Schema):
@@ -111,6 +121,39 @@ class TableSource(DataSource):
         _check_types(schema_of(scan), schema)
         kind = FilteringReader if self.pushdown else TableReader
         return kind(scan, schema, self.parallelism, staged)
+
+    @property
+    def _follows(self) -> bool:
+        return any(name.lower() == FOLLOW for name in self.options)
+
+    @property
+    def following(self) -> FollowingRead | None:
+        """The read that follows its table, opened now; None for a pinned read."""
+        if not self._follows:
+            return None
+        text = next(value for name, value in self.options.items() if name.lower() == FOLLOW)
+        scan, name = self.open_scan()
+        return FollowingRead(scan, name, StructType.fromJson(json.loads(text)))
+
+    def _following_reader(self, schema: StructType | pa.Schema) -> DataSourceReader:
+        """Return a reader of the table's state of now, where no rule or hook replaces the read.
+
+        With the option `follow-late`, a task opens the table instead.
+        """
+        if any(name.lower() == LATE for name in self.options):
+            return LateReader(self, schema)
+        return self.open_reader(schema)
+
+    def open_reader(self, schema: StructType | pa.Schema) -> DataSourceReader:
+        """Return a reader of the current state of the table that the read follows."""
+        read = self.following
+        assert read is not None
+        table = newest_table(read.spec, read.spec.table)
+        if read.metadata is not None:
+            found = read.metadata_at(table)
+            return MetadataReader(found, StructType([read.schema[name] for name in schema.names]), read)
+        scan = read.scan_at(table, lambda: self.session)
+        return self._reader_of(scan, StagedReads.record(replace(scan, state=None), self.session), schema)
 
     @property
     def batch_scan(self) -> tuple[ScanSpec, StagedReads | None] | None:
@@ -139,7 +182,7 @@ class TableSource(DataSource):
         """
         if self._is_planned:
             return {**self.__dict__, "_pinned": None}
-        if self._pinned is None:
+        if self._pinned is None and not self._follows:
             with suppress(LakescanError):  # `reader` raises the same error
                 self._pin(*self.open_scan())
         return self.__dict__
@@ -176,7 +219,8 @@ class TableSource(DataSource):
         The path names a metadata table after `#`. Raises `InvalidOption` without a path, and the errors of
         `lakescan.table`.
         """
-        options = ReadOptions.parse({"time-zone": self.time_zone}).merge(self.options)
+        given = {name: value for name, value in self.options.items() if name.lower() not in (FOLLOW, LATE)}
+        options = ReadOptions.parse({"time-zone": self.time_zone}).merge(given)
         if options.path is None:
             raise InvalidOption(f"format {self.format_name!r} needs a path: .load(path), or OPTIONS (path '...')")
         path, name = split_metadata_name(options.path)
@@ -227,6 +271,24 @@ class ScanSource(TableSource):
 
     def _apply_session_reads(self, scan: ScanSpec) -> tuple[ScanSpec, StagedReads | None]:
         return scan, None  # the session's settings were applied when the frame was made
+
+
+class FollowingSource(TableSource):
+    """The data source of one frame that follows its table, pickled with the read: plans do not show its options."""
+
+    format_name = "lakescan"
+    pushdown = False
+    session = NO_SESSION
+
+    def __init__(self, read: FollowingRead, parallelism: int) -> None:
+        super().__init__({FOLLOW: ""})
+        self.parallelism = parallelism
+        self._read = read
+
+    @property
+    def following(self) -> FollowingRead:
+        """The read that the frame was made with."""
+        return self._read
 
 
 class TableReader(DataSourceReader):
@@ -323,8 +385,9 @@ class MetadataPartition(InputPartition):
 class MetadataReader(DataSourceReader):
     """Reads a metadata table in Spark's Python workers; `schema` may be narrower than the table's."""
 
-    def __init__(self, table: MetadataTable, schema: StructType) -> None:
+    def __init__(self, table: MetadataTable, schema: StructType, following: FollowingRead | None = None) -> None:
         self._table, self._schema = table, schema
+        self._narrow = None if following is None else following.narrow_metadata(table, schema.names)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition per unit of work of the metadata table."""
@@ -336,7 +399,30 @@ class MetadataReader(DataSourceReader):
             by_name = {f.name: f for f in self._table.schema.fields}
             names = self._schema.names
             for batch in self._table.read(partition.part):
-                yield as_spark_batch(batch.select(names), [by_name[n] for n in names], self._schema)
+                if self._narrow is not None:
+                    yield self._narrow(batch)
+                else:
+                    yield as_spark_batch(batch.select(names), [by_name[n] for n in names], self._schema)
+
+
+class LateReader(DataSourceReader):
+    """Reads a table that it follows in a single task, which opens the table when it runs.
+
+    Spark plans a read in a view, or in the batches of a stream, only once: its partitions would be of the first query.
+    """
+
+    def __init__(self, source: TableSource, schema: StructType | pa.Schema) -> None:
+        self._source, self._schema = source, schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return one partition."""
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield all rows of the table, as batches in Spark's Arrow schema."""
+        reader: Any = self._source.open_reader(self._schema)
+        for each in reader.partitions():
+            yield from reader.read(each)
 
 
 def check_catalog_name(path: str) -> None:

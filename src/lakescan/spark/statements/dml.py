@@ -28,6 +28,7 @@ from lakescan.common.metadata_columns import FILE, POS
 from lakescan.errors import LakescanError, QueryFailed
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
+from lakescan.spark.following import in_one_state
 from lakescan.spark.native.planned_frames import frame_by_relation, plan_frame
 from lakescan.spark.session import conf, parallelism
 from lakescan.spark.statements.merge_keys import SourceKeys
@@ -42,6 +43,7 @@ from lakescan.spark.statements.queries import (
     replace_braces,
     session_settings,
 )
+from lakescan.spark.statements.session_tables import qualify_target
 from lakescan.spark.statements.statement_routing import find_catalog
 from lakescan.spark.types import schema_of_rows
 from lakescan.spark.wap import settings_of_session
@@ -65,13 +67,14 @@ from lakescan.statements.rows.expressions import relocate_error, translate_error
 from lakescan.statements.rows.insert import Insertion, run_insert
 from lakescan.statements.rows.matched_rows import DuplicateMatch, RowPositions, unite, unite_matches
 from lakescan.statements.rows.store_assignment import column_caster
-from lakescan.statements.rows.target import changed_table, names_table
+from lakescan.statements.rows.target import ChangedTable, changed_table, names_table
 from lakescan.statements.select.session import may_have_rounded
 from lakescan.statements.syntax.dml import Delete, DmlStatement, Insert, Merge, Update
 from lakescan.statements.syntax.parse import Arguments, name_parameters
 from lakescan.statements.syntax.parse_dml import parse
 from lakescan.statements.syntax.text import Sql, TableName
 from lakescan.tables.base import Target
+from lakescan.tables.capabilities import RowLevelChanges, require
 from lakescan.tables.results import ChangeResult, WriteResult
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.writing.parquet_writer import remove_written
@@ -98,10 +101,21 @@ _FEW_POSITIONS = 2**22  # rows of all planned files: the driver gets 16 bytes fo
 _FILES = 1_000  # number of files whose deletes are written together
 
 
+@in_one_state
 def change(
-    spark: SparkSession, target: Target, statement: ChangeStatement, frames: Mapping[str, Any], arguments: Any = None
+    spark: SparkSession,
+    target: Target,
+    statement: ChangeStatement,
+    frames: Mapping[str, Any],
+    arguments: Any = None,
+    *,
+    counts_source: bool = False,
 ) -> ChangeResult:
-    """Run a statement on Spark; see `lakescan.statements.rows.execute.change`."""
+    """Run a statement on Spark; see `lakescan.statements.rows.execute.change`.
+
+    With `counts_source`, the source of a MERGE is read once more, as Delta's own MERGE does, to record its number of
+    rows in the history of a Delta table.
+    """
     if target.has_committed():
         return ChangeResult()
     use_this_python(spark)
@@ -114,9 +128,11 @@ def change(
         source = query_schema(spark, f"SELECT * FROM {statement.source}\n", arguments, frames)
         one = one.with_source(schema_of_rows(source))
     selecting, given = one.selecting, {**frames, TARGET: Scan(one.scan)}
-    keys = None
+    keys = source_rows = None
     if isinstance(one.statement, Merge):
         source = frame_of_others(spark, f"SELECT * FROM {one.statement.source}\n", arguments, frames)
+        if counts_source and require(one.target, RowLevelChanges).records_source_rows:
+            source_rows = _count_source(spark, one, source, arguments, frames)
         if source is not None and (keys := SourceKeys.read_keys(one.statement, one.target.writes.schema, source)):
             selecting = replace(selecting, statement=replace(one.statement, source=Sql(_SOURCE)))
             given[_SOURCE] = source  # read twice but analyzed once, so it has the same rows
@@ -138,7 +154,19 @@ def change(
         frame = query_frame(spark, found.text, arguments, given, {TARGET: rows.read})
     assert rows.scan is not None
     sunk, done = _run(spark, one, frame, one.writes(found), rows.files)
+    sunk.counts = replace(sunk.counts, source=source_rows)
     return one.commit_finished(sunk, done, scan_condition(rows.scan))
+
+
+def _count_source(
+    spark: SparkSession, one: Change, source: DataFrame | None, arguments: Any, frames: Mapping[str, Any]
+) -> int:
+    """Return the number of rows of a MERGE's source; `source` is its frame, None if it reads lakescan's tables."""
+    assert isinstance(one.statement, Merge)
+    with _translate_value_errors(one):
+        if source is None:
+            source = query_frame(spark, f"SELECT * FROM {one.statement.source}\n", arguments, frames, {})
+        return source.count()
 
 
 @dataclass(frozen=True)
@@ -186,13 +214,32 @@ class _TargetRows:
 
 
 def run_dml(
-    spark: SparkSession, statement: ChangeStatement, args: Any, frames: Mapping[str, Any], text: str | None = None
+    spark: SparkSession,
+    statement: ChangeStatement,
+    args: Any,
+    frames: Mapping[str, Any],
+    text: str | None = None,
+    *,
+    counts_source: bool = False,
 ) -> ChangeResult:
-    """Run a SQL statement on Spark; see `lakescan.statements.rows.execute.run`."""
+    """Run a SQL statement on Spark; see `lakescan.statements.rows.execute.run`. `counts_source` is that of `change`."""
     with cache_query_settings(spark):
         target = changed_table(statement.target, current_namespace(spark), frames, text)
-        found = replace(target, session=settings_of_session(spark))
-        return found.run({}, lambda target, _: change(spark, target, statement, frames, args or None))
+        return _run_change(spark, target, statement, args, frames, counts_source=counts_source)
+
+
+def _run_change(
+    spark: SparkSession,
+    target: ChangedTable,
+    statement: ChangeStatement,
+    args: Any,
+    frames: Mapping[str, Any],
+    *,
+    counts_source: bool = False,
+) -> ChangeResult:
+    found = replace(target, session=settings_of_session(spark))
+    run = partial(change, spark, counts_source=counts_source)
+    return found.run({}, lambda target, _: run(target, statement, frames, args or None))
 
 
 def _delete_by_filter(spark: SparkSession, one: Change) -> ChangeResult | None:
@@ -398,6 +445,15 @@ _MODE = "spark.sql.sources.partitionOverwriteMode"
 _BY_PATH = re.compile(r"\b`?(delta|iceberg)`?\s*\.\s*`", re.IGNORECASE)
 
 
+@dataclass(frozen=True)
+class RowChange:
+    """A statement that changed rows of a lakescan table: the statement, the table's format, and the result."""
+
+    statement: DmlStatement
+    format: str
+    result: WriteResult | ChangeResult
+
+
 def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame | None:
     """Run INSERT, DELETE, UPDATE, MERGE or TRUNCATE TABLE on a lakescan table.
 
@@ -406,6 +462,19 @@ def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: M
         change a lakescan table.
     """
     text, frames = replace_braces(text, frames)
+    done = change_rows(spark, text, args, frames)
+    if done is None:
+        return None
+    if isinstance(done.result, WriteResult):
+        return _one_row(spark, {"num_affected_rows": done.result.rows, "num_inserted_rows": done.result.rows})
+    return count_frame(spark, done.statement, done.result)
+
+
+def change_rows(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> RowChange | None:
+    """Run INSERT, DELETE, UPDATE, MERGE or TRUNCATE TABLE on a lakescan table.
+
+    `frames` are by their names in the text. None if the statement does not change a lakescan table.
+    """
     parsed = _own_statement(spark, text, args, frames)
     if parsed is None:
         return None
@@ -419,8 +488,11 @@ def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: M
         written = run_insert(
             statement, found, values, run, dynamic=is_dynamic, case_sensitive=sensitive, checks_floats=rounds
         )
-        return _one_row(spark, {"num_affected_rows": written.rows, "num_inserted_rows": written.rows})
-    return _count_frame(spark, statement, run_dml(spark, statement, values, frames, text))
+        return RowChange(statement, found.table.format, written)
+    with cache_query_settings(spark):
+        target = changed_table(statement.target, current_namespace(spark), frames, text)
+        done = _run_change(spark, target, statement, values, frames, counts_source=True)
+        return RowChange(statement, target.table.format, done)
 
 
 def changes_own_table(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> bool:
@@ -443,7 +515,11 @@ def _own_statement(
         if current_namespace(spark) or _BY_PATH.search(text) or find_catalog(spark, text) is not None:
             raise
         return None
-    if statement is None or _names_spark_table(spark, statement.target, frames):
+    if statement is None:
+        return None
+    if (qualified := qualify_target(spark, statement.target)) is not None:
+        return replace(statement, target=qualified), text, values
+    if _names_spark_table(spark, statement.target, frames):
         return None
     return statement, text, values
 
@@ -458,7 +534,7 @@ def _names_spark_table(spark: SparkSession, name: TableName, frames: Mapping[str
     return not is_given and is_of_session(spark, name.parts[0])
 
 
-def _count_frame(spark: SparkSession, statement: DmlStatement, result: ChangeResult) -> DataFrame:
+def count_frame(spark: SparkSession, statement: DmlStatement, result: ChangeResult) -> DataFrame:
     """Return a frame of the numbers of changed rows, with the columns of Delta's statements."""
     counts = {"num_affected_rows": result.inserted + result.updated + result.deleted}
     if not isinstance(statement, Delete | Update):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,11 @@ from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption, InvalidStatement
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.spark.executor import MIN_BYTES
-from lakescan.spark.frames import frame_of
+from lakescan.spark.frames import following_frame, frame_of
 from lakescan.spark.registration import register
 from lakescan.spark.session import ZONE, cache_settings, conf, is_connect, session_zone, zone_name
 from lakescan.spark.statements.names import NAMESPACE, current_namespace, has_catalog, is_of_session
+from lakescan.spark.statements.session_tables import full_name
 from lakescan.spark.statements.views import (
     check_name,
     find_view_text,
@@ -89,6 +91,53 @@ def analyze_frame(
     return frame_of_analysis(spark, found, frames), found
 
 
+def frame_of_name(spark: SparkSession, parts: Sequence[str], options: Mapping[str, Any]) -> DataFrame:
+    """Return the frame of a table, metadata table, branch or view, by its full name, or by a format and a path.
+
+    The frame follows its table (see `following_frame`), unless the name or the options select a snapshot or version.
+    `options` are read options. Raises the errors of `analyze_query`.
+    """
+    name = ".".join(map(backquote, parts))
+    found = analyze_query(spark, f"SELECT * FROM {name}", None, {})
+    if len(found.named) != 1 or next(iter(found.named)).names != tuple(parts):
+        return run_over_whole_tables(spark, found, {})  # a view
+    return _following_frame(spark, found, next(iter(found.named)), options)
+
+
+def run_over_whole_tables(
+    spark: SparkSession, found: QueryAnalysis, frames: Mapping[str, Any], before: str = ""
+) -> DataFrame:
+    """Run a query over frames of whole tables that follow these tables, and which Spark's optimizer narrows.
+
+    `before` is the text before the query, if it is part of a statement of Spark's. Raises Spark's errors with positions
+    in the user's text.
+    """
+    made: dict[tuple[int, str | None], DataFrame] = {}
+
+    def frame(each: Occurrence) -> DataFrame:
+        named = found.named[each]
+        key = (id(named.spec), named.metadata)
+        if key not in made:
+            made[key] = _following_frame(spark, found, each, {})
+        return made[key]
+
+    text, used = _resolve_frames(spark, found, frames, frame, whole=True)
+    return _run_text(spark, text, found, used, before)
+
+
+def _following_frame(
+    spark: SparkSession, found: QueryAnalysis, each: Occurrence, options: Mapping[str, Any]
+) -> DataFrame:
+    """Return a frame of a whole table of a query that follows the table; changes of a table do not follow it."""
+    named = found.named[each]
+    if named.is_net:
+        return Changes(named.spec).to_spark(spark)
+    if named.is_changes or named.is_given:
+        return frame_of(spark, named.spec)
+    spec = replace(named.spec, options=named.spec.options.exclude(("wap-branch",)))  # that of the session, until now
+    return following_frame(spark, spec.with_options(dict(options)) if options else spec, named.metadata)
+
+
 def make_view(spark: SparkSession, name: str, source: str, *, replace: bool) -> None:
     """Create a view of a query or of a table; see `lakescan.spark.create_view`."""
     check_name(name)
@@ -107,9 +156,8 @@ def analyze_query(spark: SparkSession, text: str, args: Arguments, frames: Mappi
 
     Raises `NoSuchTable` for a name that neither lakescan nor Spark has. Names within Spark's catalogs are not checked.
     """
-    tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
-    views = _SparkViews(spark, {name: each for name, each in frames.items() if name not in tables})
-    found = analyze(text, args, tables, current_namespace(spark), session_settings(spark), views)
+    views = SparkNames(spark, frames)
+    found = analyze(text, args, views.tables, current_namespace(spark), session_settings(spark), views)
     for each in found.unknown:
         is_missing = len(each.names) > 2 and not has_catalog(spark, each.names[0])
         if is_missing or (len(each.names) == 1 and not views.has(each.names[0])):
@@ -117,12 +165,17 @@ def analyze_query(spark: SparkSession, text: str, args: Arguments, frames: Mappi
     return found
 
 
-class _SparkViews(GivenFrames):
-    """Frames that the user passed by name, and the session's own views and tables, as a query can name them."""
+class SparkNames(GivenFrames):
+    """Frames that the user passed by name, and the session's own views and tables, as a query can name them.
+
+    `tables` are those of the frames that are tables or scans of lakescan.
+    """
 
     def __init__(self, spark: SparkSession, frames: Mapping[str, Any]) -> None:
-        self._spark, self._given = spark, {name.lower(): frame for name, frame in frames.items()}
-        super().__init__({name: frame for name, frame in frames.items() if not hasattr(frame, "sparkSession")})
+        self.tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
+        others = {name: each for name, each in frames.items() if name not in self.tables}
+        self._spark, self._given = spark, {name.lower(): frame for name, frame in others.items()}
+        super().__init__({name: frame for name, frame in others.items() if not hasattr(frame, "sparkSession")})
 
     def has(self, name: str) -> bool:
         """Return whether there is a frame, temporary view or Spark table that an unqualified name refers to."""
@@ -131,6 +184,10 @@ class _SparkViews(GivenFrames):
     def has_catalog(self, name: str) -> bool:
         """Return whether qualified names that begin with this name are Spark's."""
         return has_catalog(self._spark, name)
+
+    def full_name(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Return the full name of a lakescan table in Spark's own catalog; None for any other name."""
+        return full_name(self._spark, names, with_views=True)
 
     @property
     def has_queries(self) -> bool:
@@ -230,10 +287,13 @@ def frame_of_analysis(
         raise
 
 
-def _run_text(spark: SparkSession, text: str, found: QueryAnalysis, used: Mapping[str, Any]) -> DataFrame:
-    values, text = dict(found.values) or None, restore_with_clauses(text)
+def _run_text(
+    spark: SparkSession, text: str, found: QueryAnalysis, used: Mapping[str, Any], before: str = ""
+) -> DataFrame:
+    values, text = dict(found.values) or None, before + restore_with_clauses(text)
     renamed = {each: "_" * FRAME_LENGTH for each in (*found.named, *found.unknown) if _is_renamed(found, each, used)}
-    with translate_positions(found.text, edits_of_names(found.tree, renamed)):
+    edits = [(len(before) + start, len(before) + end, new) for start, end, new in edits_of_names(found.tree, renamed)]
+    with translate_positions(before + found.text, edits):
         if used:
             return spark.sql(text, values, **used)
         return spark.sql(text, values) if values else spark.sql(text)
@@ -280,16 +340,22 @@ def _resolve_frames(
     found: QueryAnalysis,
     frames: Mapping[str, Any],
     frame_of_table: Callable[[Occurrence], DataFrame],
+    *,
+    whole: bool = False,
 ) -> tuple[str, dict[str, Any]]:
+    """Return the text with `{name}` instead of its tables, and their frames; a table with one scan has one frame.
+
+    With `whole`, the scans are not narrowed first, which may read join keys.
+    """
     used: dict[str, Any] = {}
     made: dict[int, Any] = {}
     names: dict[Occurrence, str] = {}
     for each in found.named:
         name = found.name_of(each)
-        source = found.names[name]
-        if id(source) not in made:
-            made[id(source)] = frame_of_table(each)
-        used[name] = made[id(source)]
+        key = id(each if whole else found.names[name])
+        if key not in made:
+            made[key] = frame_of_table(each)
+        used[name] = made[key]
         names[each] = name
     for each in found.unknown:
         given = {name.lower(): name for name in frames}.get(each.names[0].lower()) if len(each.names) == 1 else None

@@ -80,10 +80,27 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
 def _run_table_statement(
     spark: SparkSession, ours: TableStatement, text: str, args: Arguments, frames: Mapping[str, Any]
 ) -> Any:
-    """Run a statement about tables, namespaces or views; Spark runs its queries and rewrites files.
+    """Run a statement about tables, namespaces or views.
 
     Returns a frame of its rows, a table if one was created or renamed, else None.
     """
+    found = run_table_statement(spark, ours, statement_context(spark, text, args, frames))
+    return frame_of_rows(spark, found) if isinstance(found, pa.Table) else found
+
+
+def run_table_statement(spark: SparkSession, ours: TableStatement, context: StatementContext) -> Any:
+    """Run a statement about tables, namespaces or views; Spark runs its queries and rewrites files.
+
+    Returns an Arrow table of its rows, a table if one was created or renamed, else None.
+    """
+    found = run(ours, context)
+    if isinstance(ours, Show) and ours.what is ShowKind.CATALOGS:
+        found = add_spark_catalogs(spark, found, ours.pattern)
+    return found
+
+
+def statement_context(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> StatementContext:
+    """Return the context of a statement about tables, namespaces or views: Spark runs its queries."""
 
     def rows(query: str) -> DataFrame:
         return frame_of_analysis(spark, analyze_query(spark, query, args, frames), frames)
@@ -94,7 +111,7 @@ def _run_table_statement(
     def temporary(name: str) -> bool:
         return is_of_session(spark, name)
 
-    context = StatementContext(
+    return StatementContext(
         text,
         current_namespace(spark),
         rows,
@@ -104,7 +121,3 @@ def _run_table_statement(
         partial(source_table, spark),
         temporary=temporary,
     )
-    found = run(ours, context)
-    if isinstance(ours, Show) and ours.what is ShowKind.CATALOGS:
-        found = add_spark_catalogs(spark, found, ours.pattern)
-    return frame_of_rows(spark, found) if isinstance(found, pa.Table) else found

@@ -19,8 +19,9 @@ from lakescan.errors import (
     nearest,
 )
 from lakescan.spark.statements.names import has_catalog, is_of_session, is_temporary
+from lakescan.spark.statements.session_tables import qualify_statement
 from lakescan.statements.rows.target import names_table
-from lakescan.statements.syntax.commands import Call, Refresh
+from lakescan.statements.syntax.commands import Call, Convert, Refresh
 from lakescan.statements.syntax.grammar import TableStatement, parse_statement
 from lakescan.statements.syntax.namespaces import (
     AlterNamespace,
@@ -54,7 +55,10 @@ def parse_own_statement(
         if find_catalog(spark, text) is None and not _names_folder(text):
             return None
         raise
-    if found is None or not _is_own(spark, found, frames, within):
+    if found is None:
+        return None
+    found, is_of_session_catalog = qualify_statement(spark, found)
+    if not is_of_session_catalog and not _is_own(spark, found, frames, within):
         return None
     return found
 
@@ -86,7 +90,7 @@ def _is_own(spark: SparkSession, found: TableStatement, frames: Mapping[str, Any
     match found:
         case Call(name=name) | CreateNamespace(name=name) | DropNamespace(name=name) | AlterNamespace(name=name):
             return _is_own_name(spark, name, within)
-        case Show(what=ShowKind.CATALOGS) | CreateCatalog():
+        case Show(what=ShowKind.CATALOGS) | CreateCatalog() | Convert():
             return True
         case Show(table=None, namespace=None):
             return bool(within)
@@ -155,6 +159,10 @@ def add_spark_catalogs(spark: SparkSession, rows: pa.Table, pattern: str | None)
 
 def frame_of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Convert the rows that a statement returns, an Arrow table, to a Spark frame."""
+    if not rows.num_rows:  # PySpark cannot convert an empty table with structs
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return spark.createDataFrame([], from_arrow_schema(rows.schema))
     return spark.createDataFrame(rows)
 
 

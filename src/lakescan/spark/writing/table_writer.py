@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
+_LOCATIONS = ("path", "location")
 _MODES = ("error", "errorifexists", "append", "overwrite", "ignore")
 _COLUMN = re.compile(r"Column<'(.*)'>", re.DOTALL)
 
@@ -249,6 +250,11 @@ class TableWriter:
             return open_table(target.path, format=target.format)
         return target.catalog.load_table(target.within)
 
+    def _new_location(self) -> str | None:
+        """Return the folder of a new table: the option `path`, or the property `location`, as in Spark."""
+        given = {**self._properties, **self._options}
+        return next((str(value) for key, value in given.items() if key.lower() in _LOCATIONS), None)
+
     def _create_table(self, *, replace: bool) -> WriteResult:
         if self._target.path is not None:
             raise UnsupportedFeature(
@@ -261,13 +267,18 @@ class TableWriter:
             self._frame,
             format=self._format or DEFAULT,
             replace=replace,
-            options=self._options,
+            options={key: value for key, value in self._options.items() if key.lower() not in _LOCATIONS},
         )
 
     @property
     def _definition(self) -> TableDefinition:
+        properties = {key: value for key, value in self._properties.items() if key.lower() not in _LOCATIONS}
         return TableDefinition(
-            (), partition_by=self._partition_by, properties=self._properties, cluster_by=self._cluster_by
+            (),
+            partition_by=self._partition_by,
+            properties=properties,
+            location=self._new_location(),
+            cluster_by=self._cluster_by,
         )
 
     def _create_in_folder(self) -> WriteResult:
@@ -419,4 +430,4 @@ def to_table(
         writer = writer.outputMode(output_mode)
     if query_name is not None:
         writer = writer.queryName(query_name)
-    return writer.format("lakescan").start(str(target))
+    return writer.format("lakescan").option("path", str(target)).start()  # the user may have set that option, too

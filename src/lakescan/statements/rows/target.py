@@ -10,7 +10,7 @@ from lakescan.api.open import open_table
 from lakescan.api.table import Table
 from lakescan.catalogs.registry import catalog_names, is_known
 from lakescan.common.identifiers import Identifier
-from lakescan.errors import InvalidStatement, NoSuchNamespace, NoSuchTable, nearest
+from lakescan.errors import InvalidStatement, LakescanError, NoSuchNamespace, NoSuchTable, nearest
 from lakescan.expressions.predicate import TRUE
 from lakescan.options.read import ReadOptions
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
@@ -42,7 +42,11 @@ class ChangedTable:
             options: Further write options.
             change: Makes the change.
         """
-        return self.table.written_by({**self.options, **options}, change, self.session)
+        try:
+            return self.table.written_by({**self.options, **options}, change, self.session)
+        except LakescanError as error:
+            error.table_format = error.table_format or self.table.format
+            raise
 
 
 def changed_table(

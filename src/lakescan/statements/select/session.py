@@ -25,6 +25,10 @@ class SessionNames:
         """Return whether the engine resolves names of several parts that begin with this one."""
         return False
 
+    def full_name(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Return the full name of a lakescan table in the engine's own catalog; None for any other name."""
+        return None
+
     def columns(self, name: str) -> Sequence[str] | None:
         """Return the column names of a table, view or frame; None if they are unknown."""
         return None

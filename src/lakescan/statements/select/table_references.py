@@ -172,9 +172,12 @@ def _end_of_travel(text: str, end: int, travel: TimeTravel) -> int:
     if found is None:
         raise _syntax_error(text, end, end + 1, "time travel in this place")
     rest, wanted = text[found.end() :], travel.expression.sql("spark", comments=False)
-    for token in sqlglot.tokenize(rest, read="spark")[:_LONGEST_MOMENT]:
+    words = list(sqlglot.tokenize(rest, read="spark")[:_LONGEST_MOMENT])
+    for n, token in enumerate(words):
         try:
             if sqlglot.parse_one(rest[: token.end + 1], dialect="spark").sql("spark", comments=False) == wanted:
+                if [each.text for each in words[n + 1 : n + 3]] == ["(", ")"]:  # current_timestamp()
+                    token = words[n + 2]
                 return found.end() + int(token.end) + 1
         except sqlglot.errors.SqlglotError:
             continue

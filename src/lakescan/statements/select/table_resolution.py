@@ -202,9 +202,11 @@ class TableResolver:
         if names[0].lower() in FORMATS and (len(names) == 2 or (len(names) == 3 and not is_known(names[0]))):
             path, metadata = split_metadata_name(names[1])
             return self._with_part(self._open_path(names[0].lower(), path), metadata or (names[2:] or (None,))[0])
+        if (own := self.views.full_name(names)) is not None:
+            return replace(self._resolve_in_catalog(own), full=own)
         if len(names) == 1 and self.views.has(names[0]):
             return None
-        if len(names) > 1 and not is_known(names[0]) and self.views.has_catalog(names[0]):
+        if len(names) > 1 and self.views.has_catalog(names[0]) and not self._is_ours(names[0]):
             return None
         candidates = self._candidates(names)
         for n, full in enumerate(candidates):
@@ -216,6 +218,9 @@ class TableResolver:
                 if n == len(candidates) - 1:
                     raise
         return None
+
+    def _is_ours(self, catalog: str) -> bool:
+        return is_known(catalog) and catalog.lower() != "spark_catalog"
 
     def _frame(self, name: str) -> ScanSpec | None:
         found = {each.lower(): frame for each, frame in self.frames.items()}.get(name.lower())
@@ -283,8 +288,10 @@ class TableResolver:
             if part.lower().startswith(f"{prefix}_"):
                 return ResolvedTable(spec.as_of(**{prefix: part[len(prefix) + 1 :]}))
         tables = spec.table.metadata_tables
+        is_changelog = part.lower() == "changes"
+        if is_changelog and "snapshots" in tables:  # Iceberg's changelog, of all snapshots
+            return ResolvedTable(spec.at(spec.table.changes_between(None, None, ())), is_changes=True)
         if part.lower() not in tables:
-            is_changelog = part.lower() == "changes"
             meant = " table_changes('catalog.namespace.table', start) reads changes of rows." if is_changelog else ""
             raise NoSuchTable(f"the table has no metadata table {part!r}.{meant or nearest(part, tables)}")
         return ResolvedTable(spec, part.lower())

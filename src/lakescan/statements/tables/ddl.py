@@ -16,8 +16,16 @@ from lakescan.catalogs.registry import is_known
 from lakescan.common.references import split_list
 from lakescan.common.retries import retry_read
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, assign_ids
-from lakescan.errors import InvalidOption, InvalidStatement, NoSuchTable, TableExists, UnsupportedFeature
+from lakescan.errors import (
+    InvalidOption,
+    InvalidStatement,
+    NoSuchTable,
+    SchemaMismatch,
+    TableExists,
+    UnsupportedFeature,
+)
 from lakescan.options.read import ReadOptions
+from lakescan.options.write import WriteOptions
 from lakescan.statements.syntax.alter_table import AlterTable, CreateRef, DropRef, RenameTable
 from lakescan.statements.syntax.namespaces import (
     AlterNamespace,
@@ -27,6 +35,7 @@ from lakescan.statements.syntax.namespaces import (
     DropNamespace,
 )
 from lakescan.statements.syntax.tables_and_views import CloneOf, CreateTable, DropTable
+from lakescan.statements.syntax.types import type_text
 from lakescan.statements.tables.context import (
     NewName,
     StatementContext,
@@ -37,8 +46,9 @@ from lakescan.statements.tables.context import (
 )
 from lakescan.statements.tables.describe import own_properties, partition_parts, table_declarations
 from lakescan.storage import Storage
+from lakescan.storage.locations import absolute
 from lakescan.tables.results import AlterResult, RefResult
-from lakescan.tables.write_rows import create_in_folder
+from lakescan.tables.write_rows import create_in_folder, create_with_rows, fill_columns
 
 
 def create_table(wanted: CreateTable, context: StatementContext) -> Table:
@@ -66,6 +76,10 @@ def create_table(wanted: CreateTable, context: StatementContext) -> Table:
         )
     if not there and not wanted.creates:
         raise NoSuchTable(f"{name.catalog.name}.{name.name} does not exist: CREATE OR REPLACE TABLE creates it")
+    if not there and wanted.location is not None and name.catalog.registers_existing:
+        existing = _existing_table(wanted, definition, chosen)
+        if existing is not None:
+            return name.catalog.register_table(name.name, existing)
     if wanted.query is None:
         return name.catalog.create(
             name.name, definition, format=chosen, exist_ok=wanted.if_not_exists, replace=wanted.replaces
@@ -80,6 +94,28 @@ def create_table(wanted: CreateTable, context: StatementContext) -> Table:
     return retry_read(
         lambda: catalog.load_table(name.name), f"{catalog.name}.{name.name} is created, but cannot be opened"
     )
+
+
+def _existing_table(wanted: CreateTable, definition: TableDefinition, format: str) -> str | None:
+    """Return the folder of the table that exists at the location of a new one; None without one.
+
+    Raises `TableExists` for CREATE TABLE AS SELECT, and `SchemaMismatch` if the statement has other columns.
+    """
+    assert wanted.location is not None
+    location = absolute(wanted.location)
+    if format_at(location, Storage({})) is not format_named(format):
+        return None
+    if wanted.query is not None:
+        raise TableExists(f"there is a table at {location}: leave out the query to give it a name")
+    found = open_table(location, ReadOptions.parse({"format": format})).scan().spec.snapshot.schema
+    given = [(each.name.lower(), type_text(each.type)) for each in definition.columns]
+    own = [(each.name.lower(), type_text(each.type)) for each in found.fields]
+    if given and given != own:
+        raise SchemaMismatch(
+            f"the table at {location} has the columns {', '.join(f'{name} {kind}' for name, kind in own)}, and the "
+            "statement has others: leave them out, or write the same ones"
+        )
+    return location
 
 
 def _definition(wanted: CreateTable, context: StatementContext) -> TableDefinition:
@@ -105,10 +141,10 @@ def _create_in_folder(
 ) -> Table:
     """Create a table that is named by its folder (``delta.`/lake/t` ``) and is in no catalog, and open it.
 
-    `chosen` is its format. Raises `UnsupportedFeature` for OR REPLACE, `InvalidStatement` if USING names another format
-    than the name, and `TableExists`.
+    `chosen` is its format. Raises `UnsupportedFeature` for OR REPLACE of an Iceberg table, `InvalidStatement` if USING
+    names another format than the name, `TableExists`, and `NoSuchTable` (REPLACE TABLE of a missing table).
     """
-    if wanted.replaces:
+    if wanted.replaces and not format_named(chosen).is_replaced_by_location:
         raise UnsupportedFeature(
             f"OR REPLACE of a table by its folder ({name.name})", "Give it a name in a catalog, or INSERT OVERWRITE."
         )
@@ -117,7 +153,9 @@ def _create_in_folder(
             f"{name.name} is named as a {name.format} table, but USING names {chosen}: use one format"
         )
     try:
-        if wanted.query is None:
+        if wanted.replaces:
+            _replace_in_folder(wanted, name, definition, chosen, context)
+        elif wanted.query is None:
             format_named(chosen).create_at(name.name, definition, {})
         else:
             create_in_folder(name.name, definition, as_rows(context.rows(wanted.query.text)), format_named(chosen))
@@ -126,6 +164,25 @@ def _create_in_folder(
             raise
     options = ReadOptions.parse({"format": chosen})
     return retry_read(lambda: open_table(name.name, options), f"{name.name} is created, but cannot be opened")
+
+
+def _replace_in_folder(
+    wanted: CreateTable, name: NewName, definition: TableDefinition, chosen: str, context: StatementContext
+) -> None:
+    """Create or replace a table that is named by its folder; earlier versions stay in the history."""
+    format: Any = format_named(chosen)
+    is_there = _target_exists(name)
+    if not is_there and not wanted.creates:
+        raise NoSuchTable(f"{name.name} does not exist: CREATE OR REPLACE TABLE creates it")
+    if wanted.query is None:
+        (format.replace_at if is_there else format.create_at)(name.name, definition, {})
+        return
+    rows = as_rows(context.rows(wanted.query.text))
+    if not is_there:
+        create_in_folder(name.name, definition, rows, format)
+        return
+    whole = fill_columns(definition, rows, format)
+    create_with_rows(format.replacement_at(name.name, whole, WriteOptions(), {}), rows)
 
 
 def drop_table(wanted: DropTable, context: StatementContext) -> None:

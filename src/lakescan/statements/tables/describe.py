@@ -200,7 +200,7 @@ def show(wanted: Show, context: StatementContext) -> pa.Table:
         return _OF_TABLES[wanted.what](table, wanted)
     match wanted.what:
         case ShowKind.CATALOGS:
-            return _column("catalog", _matching(catalog_names(), wanted.pattern))
+            return _column("catalog", matching_names(catalog_names(), wanted.pattern))
         case ShowKind.CURRENT_NAMESPACE:
             here = context.within[0] if context.within else None
             return _rows(("catalog", "namespace"), [(here, ".".join(context.within[1:]))])
@@ -209,7 +209,7 @@ def show(wanted: Show, context: StatementContext) -> pa.Table:
             return _describe_namespace(catalog, name, extended=wanted.extended)
         case ShowKind.NAMESPACES:
             catalog, parent = namespace(wanted.namespace, context, least=0)
-            return _column("namespace", _matching(catalog.list_namespaces(parent or None), wanted.pattern))
+            return _column("namespace", matching_names(catalog.list_namespaces(parent or None), wanted.pattern))
         case ShowKind.VIEWS:
             catalog, name = namespace(wanted.namespace, context)
             return _names("viewName", name, catalog.list_views(name), wanted.pattern)
@@ -223,7 +223,7 @@ def _names(column: str, namespace: str, listed: Iterable[str], pattern: str | No
     `column` is the name of the result column with the names, and `namespace` the value of the column before it.
     """
     names = [(split_name(each) or (each,))[-1] for each in listed]
-    rows = [(namespace, each, False) for each in _matching(names, pattern)]
+    rows = [(namespace, each, False) for each in matching_names(names, pattern)]
     return _rows(("namespace", column, "isTemporary"), rows, {"isTemporary": pa.bool_()})
 
 
@@ -342,7 +342,7 @@ def _describe_namespace(catalog: Catalog, name: str, *, extended: bool) -> pa.Ta
     return _rows(("info_name", "info_value"), rows)
 
 
-def _matching(names: Iterable[str], pattern: str | None) -> list[str]:
+def matching_names(names: Iterable[str], pattern: str | None) -> list[str]:
     """Return the names that match a pattern, ignoring case; all names if it is None.
 
     `*` matches any text, and `|` separates alternatives.

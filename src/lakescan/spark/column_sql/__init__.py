@@ -1,0 +1,1 @@
+"""PySpark columns, and the names of data frames, as SQL text."""

@@ -1,0 +1,106 @@
+"""A warehouse of Delta tables, almost only SQL: what an analyst's nightly script looks like."""
+import json
+import sys
+
+from pyspark.sql import SparkSession
+
+spark = (
+    SparkSession.builder.appName("nightly")
+    .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+    .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+    .config("spark.sql.warehouse.dir", sys.argv[1] + "/warehouse")
+    .config("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    .config("spark.databricks.delta.snapshotPartitions", "2")
+    .config("spark.sql.shuffle.partitions", "2")
+    .config("spark.sql.session.timeZone", "UTC")
+    .getOrCreate()
+)
+
+
+def q(text, title=None):
+    """Run a statement and print its columns and rows."""
+    df = spark.sql(text)
+    print("OUT", json.dumps([title or " ".join(text.split())[:60], df.columns, [list(r) for r in df.collect()]], default=str))
+
+
+def refused(*statements):
+    for text in statements:
+        try:
+            spark.sql(text).collect()
+            print("OUT", json.dumps(["done", text]))
+        except Exception as e:
+            print("OUT", json.dumps(["refused", text, type(e).__name__, getattr(e, "getCondition", lambda: None)()]))
+
+
+def history(table, *metrics):
+    for r in spark.sql(f"DESCRIBE HISTORY {table}").orderBy("version").collect():
+        print("OUT", json.dumps([table, r.version, r.operation, {m: r.operationMetrics[m] for m in metrics if m in r.operationMetrics}]))
+
+
+spark.sql("CREATE DATABASE IF NOT EXISTS dw")
+spark.sql("USE dw")
+q("""CREATE TABLE sales (
+       id BIGINT NOT NULL, store STRING COMMENT 'where', amount DECIMAL(10,2), sold_at TIMESTAMP,
+       day DATE GENERATED ALWAYS AS (CAST(sold_at AS DATE)))
+     USING DELTA PARTITIONED BY (day) COMMENT 'all sales' TBLPROPERTIES ('delta.checkpointInterval' = '5', 'team' = 'bi')""", "create")
+q("INSERT INTO sales (id, store, amount, sold_at) VALUES (1, 'A', 10, TIMESTAMP'2026-01-01 10:00:00'), (2, 'B', 20.5, TIMESTAMP'2026-01-01 23:59:59'), (3, 'A', 30, TIMESTAMP'2026-01-02 00:00:00')", "insert")
+q("SELECT * FROM sales ORDER BY id")
+q("ALTER TABLE sales ADD CONSTRAINT positive CHECK (amount > 0)", "constraint")
+refused("INSERT INTO sales (id, store, amount, sold_at) VALUES (9, 'A', -1, TIMESTAMP'2026-01-01 10:00:00')",
+        "INSERT INTO sales (id, amount, sold_at) VALUES (NULL, 1, TIMESTAMP'2026-01-01 10:00:00')",
+        "INSERT INTO sales VALUES (9, 'A', 1, TIMESTAMP'2026-01-01 10:00:00', DATE'2020-01-01')",
+        "ALTER TABLE sales ADD CONSTRAINT big CHECK (amount > 15)", "ALTER TABLE sales DROP CONSTRAINT nothing", "SELECT * FROM sales VERSION AS OF 99",
+        "CREATE TABLE sales (id INT) USING delta", "ALTER TABLE sales ALTER COLUMN amount TYPE INT", "DELETE FROM nobody", "SELECT store, count(*) FROM sales")
+q("UPDATE sales SET amount = amount + 1 WHERE store = 'A'")
+q("DELETE FROM sales WHERE id = 2")
+q("MERGE INTO sales t USING (SELECT * FROM VALUES (1, 'Z', 11.11), (5, 'C', 55) AS s(id, store, amount)) s ON t.id = s.id "
+  "WHEN MATCHED THEN UPDATE SET store = s.store WHEN NOT MATCHED THEN INSERT (id, store, amount, sold_at) VALUES (s.id, s.store, s.amount, TIMESTAMP'2026-02-01 08:00:00')", "merge")
+q("SELECT day, count(*) AS n, sum(amount) AS total FROM sales GROUP BY day ORDER BY day")
+q("SELECT count(*) FROM sales VERSION AS OF 1")
+history("sales", "numOutputRows", "numUpdatedRows", "numDeletedRows", "numTargetRowsInserted", "numTargetRowsUpdated")
+detail = spark.sql("DESCRIBE DETAIL sales").first()
+print("OUT", json.dumps([detail.format, detail.name, detail.description, detail.partitionColumns, detail.numFiles, sorted(detail.properties.items()), detail.minReaderVersion, detail.minWriterVersion, sorted(detail.tableFeatures)]))
+print("OUT", json.dumps(spark.sql("DESCRIBE DETAIL sales").columns + spark.sql("DESCRIBE HISTORY sales").columns))
+q("DESCRIBE TABLE sales")
+print("OUT", json.dumps([[r[0], r[1]] for r in spark.sql("DESCRIBE EXTENDED sales").collect() if r[0] in ("Name", "Type", "Provider", "Comment", "Table Properties", "Catalog", "Database", "Table")]))
+
+# CTAS, saveAsTable, replace
+q("CREATE OR REPLACE TABLE by_store USING delta AS SELECT store, sum(amount) AS total FROM sales GROUP BY store", "ctas")
+spark.table("sales").where("day < '2026-02-01'").write.format("delta").mode("overwrite").saveAsTable("january")
+spark.table("sales").where("day >= '2026-02-01'").write.format("delta").mode("append").option("mergeSchema", "true").saveAsTable("dw.january")
+spark.table("sales").limit(1).write.mode("ignore").format("delta").saveAsTable("january")
+q("INSERT OVERWRITE january SELECT * FROM sales WHERE store <> 'C'", "overwrite")
+q("SELECT store, id FROM january ORDER BY id")
+history("january", "numFiles", "numOutputRows")
+history("by_store")
+
+# identity columns
+spark.sql("CREATE TABLE keys (k BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 100 INCREMENT BY 10), d BIGINT GENERATED BY DEFAULT AS IDENTITY, v STRING DEFAULT 'none') USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults'='supported')")
+for v in ("x", "y", "z"):
+    spark.sql(f"INSERT INTO keys (v) VALUES ('{v}')")
+spark.sql("INSERT INTO keys (d, v) VALUES (77, DEFAULT)")
+refused("INSERT INTO keys (k, v) VALUES (1, 'no')", "UPDATE keys SET k = 1")
+q("SELECT count(DISTINCT k), min(k), max(d), sum(int(k % 10 = 0)), max(v) FROM keys")
+
+# files: many small ones, optimize, zorder, vacuum, restore
+for i in range(4):
+    spark.sql(f"INSERT INTO january (id, store, amount, sold_at, day) SELECT {100 + i} + id, 'S{i}', amount, sold_at, day FROM january WHERE id = 1")
+r = spark.sql("OPTIMIZE january WHERE day = '2026-01-01' ZORDER BY (id)") if detail.partitionColumns == ["nope"] else spark.sql("OPTIMIZE january ZORDER BY (store, id)")
+print("OUT", json.dumps([r.columns, [r.first().metrics.numFilesAdded, r.first().metrics.numFilesRemoved > 1]]))
+q("SELECT count(*), max(id) FROM january")
+print("OUT", json.dumps([spark.sql("VACUUM january RETAIN 0 HOURS DRY RUN").count() > 1, spark.sql("VACUUM january RETAIN 0 HOURS").count(), spark.table("january").count()]))
+restored = spark.sql("RESTORE TABLE by_store TO VERSION AS OF 0")
+print("OUT", json.dumps([restored.columns, restored.count()]))
+q("ALTER TABLE january SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')", "mapping")
+spark.sql("ALTER TABLE january RENAME COLUMN store TO shop")
+spark.sql("ALTER TABLE january DROP COLUMN amount")
+spark.sql("ALTER TABLE january ADD COLUMNS (note STRING AFTER id, flag BOOLEAN)")
+q("SELECT * FROM january WHERE id < 100 ORDER BY id")
+history("january")
+q("SHOW TABLES")
+q("SHOW TBLPROPERTIES sales ('team')")
+q("SHOW COLUMNS IN january")
+print("OUT", json.dumps([spark.sql("SHOW PARTITIONS sales").columns if False else spark.catalog.tableExists("dw.keys"), [c.name for c in spark.catalog.listColumns("by_store")], sorted(t.name for t in spark.catalog.listTables("dw"))]))
+spark.sql("DROP TABLE keys")
+spark.sql("DROP DATABASE dw CASCADE")
+print("OUT", json.dumps([spark.catalog.databaseExists("dw"), spark.catalog.currentDatabase()]))

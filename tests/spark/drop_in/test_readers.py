@@ -1,0 +1,58 @@
+"""`spark.read` of lakescan's tables in enabled sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, IllegalArgumentException, UnsupportedOperationException
+
+
+@pytest.fixture(scope="module")
+def folder(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the Delta table `t`, which has two versions, and the Iceberg table `lake.r.t`."""
+    found = tmp_path_factory.mktemp("delta")
+    rows = enabled.range(2)
+    rows.write.format("delta").save(str(found / "t"))
+    rows.write.format("delta").mode("append").save(str(found / "t"))
+    rows.writeTo("lake.r.t").create()
+    return found
+
+
+def test_load_takes_a_path_a_list_of_one_path_or_the_option_path(
+    enabled: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(folder / "t")
+    monkeypatch.chdir(folder)
+    reader = enabled.read.format("delta")
+    for frame in (reader.load(path), reader.load([path]), reader.load("t"), enabled.read.load(path, format="delta")):
+        assert frame.count() == 4
+    assert enabled.read.format("delta").option("path", path).load().count() == 4
+
+
+def test_load_of_format_iceberg_takes_a_name(enabled: Any, folder: Path) -> None:
+    assert enabled.read.format("iceberg").load("lake.r.t").count() == 2
+    assert enabled.read.option("no.such.option", "1").table("lake.r.t").count() == 2
+
+
+def test_time_travel_by_options_and_by_the_path(enabled: Any, folder: Path) -> None:
+    path = str(folder / "t")
+    assert enabled.read.format("delta").option("versionAsOf", 0).load(path).count() == 2
+    assert enabled.read.format("delta").option("versionAsOf", "0").load(path).count() == 2
+    assert enabled.read.format("delta").load(f"{path}@v0").count() == 2
+    with pytest.raises(AnalysisException, match="DELTA_VERSION_NOT_FOUND"):
+        enabled.read.format("delta").option("versionAsOf", 99).load(path).count()
+    with pytest.raises(AnalysisException, match="DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION"):
+        enabled.read.format("delta").option("timestampAsOf", "2001-01-01").load(path).count()
+
+
+def test_load_refuses_what_the_jars_refuse(enabled: Any, folder: Path) -> None:
+    path = str(folder / "t")
+    for place in (None, [], [path, path]):
+        with pytest.raises(IllegalArgumentException):
+            enabled.read.format("delta").load(place)
+    with pytest.raises(UnsupportedOperationException):
+        enabled.read.format("delta").schema("id long").load(path)
+    with pytest.raises(AnalysisException, match="PATH_NOT_FOUND"):
+        enabled.read.format("delta").load(str(folder / "nothing"))
