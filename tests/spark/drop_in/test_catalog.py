@@ -9,6 +9,8 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql.catalog import CatalogMetadata, Column, Database, Table
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def catalog(enabled: Any) -> Iterator[Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.spark.test_connect import run
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_a_job_runs_on_an_enabled_connect_session(tmp_path: Path) -> None:

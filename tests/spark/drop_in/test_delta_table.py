@@ -19,6 +19,8 @@ from lakescan.delta.tables import DeltaTable, IdentityGenerator
 from lakescan.errors import CommitConflict, ConflictCause
 from lakescan.spark.drop_in.errors import spark_error
 
+pytestmark = pytest.mark.slow
+
 ROWS = [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
 
 

@@ -11,6 +11,8 @@ import pytest
 
 import lakescan.spark
 
+pytestmark = pytest.mark.slow
+
 ICEBERG = "org.apache.iceberg.spark.SparkCatalog"
 
 

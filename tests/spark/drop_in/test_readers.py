@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException, UnsupportedOperationException
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -12,6 +12,8 @@ from pyspark.sql import functions as F
 
 import lakescan
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def database(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:

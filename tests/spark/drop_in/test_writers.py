@@ -10,6 +10,8 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, SparkRun
 from pyspark.sql import functions as F
 from pyspark.sql.functions import partitioning
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def rows(enabled: Any) -> Any:
