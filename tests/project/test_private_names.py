@@ -73,7 +73,6 @@ OTHERS = {
     ],
     "lakescan/spark/drop_in/read.py": ["_client", "_spark"],
     "lakescan/spark/drop_in/sessions.py": ["_client", "_jsc"],
-    "lakescan/spark/drop_in/storage_settings.py": ["_jsc"],
     "lakescan/spark/drop_in/stream.py": ["_child", "_df", "_session", "_spark", "_write_stream"],
     "lakescan/spark/drop_in/write.py": ["_df", "_spark"],
 }

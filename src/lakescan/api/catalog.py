@@ -444,9 +444,14 @@ class Catalog(CatalogViews):
 
     @contextmanager
     def _withdraw_failed(self, identifier: Identifier) -> Iterator[None]:
-        """Context manager: if the body, which creates a table, fails, withdraw a name that its catalog reserved."""
+        """Context manager: if the body, which creates a table, fails, withdraw a name that its catalog reserved.
+
+        The name stays if the table may exist: if the outcome is unknown, or if another writer created it.
+        """
         try:
             yield
+        except (CommitStateUnknown, CreatedConcurrently):
+            raise
         except BaseException:
             if (withdraw := getattr(self._catalog, "withdraw_name", None)) is not None:  # Spark's own catalog
                 withdraw(identifier)

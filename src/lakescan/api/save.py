@@ -70,35 +70,28 @@ def save(
     checked = WriteOptions.parse(options).merge_arguments(
         {name: value for name, value in arguments.items() if value is not None} | _as_options(properties)
     )
-    location, storage = location_or_name(location_of(path)), dict(checked.storage_options or {})
+    location = location_or_name(location_of(path))
     if mode not in _SAVE_MODES:
         raise InvalidOption(f"mode {mode!r} is unknown.{nearest(mode, _SAVE_MODES)} Valid: {', '.join(_SAVE_MODES)}")
-    if mode in ("error", "ignore") and exists(location, storage):
-        if mode == "ignore":
-            return WriteResult(0, 0, 0)
-        raise TableExists(f"{location} already exists: mode='append' adds to it, mode='overwrite' replaces its rows")
-    return _save_rows(as_rows(rows), location, mode, checked, storage)
+    return save_with_options(rows, location, mode, checked)
 
 
-def save_in_folder(rows: Rows, folder: str, mode: str, options: WriteOptions) -> WriteResult:
-    """Save rows in the table of a folder with parsed options; see `save`.
+def save_with_options(rows: Any, location: str, mode: str, options: WriteOptions) -> WriteResult:
+    """Save rows in a table with parsed options; see `save`.
 
     Args:
-        rows: The rows.
-        folder: The table's location.
+        rows: The rows, as in `save`, or as `Rows`.
+        location: The table's folder, or its name in a catalog.
         mode: As in `save`.
         options: The write options; `format` is that of a new table.
     """
     storage = dict(options.storage_options or {})
-    if mode in ("error", "ignore") and exists(folder, storage):
+    if mode in ("error", "ignore") and exists(location, storage):
         if mode == "ignore":
             return WriteResult(0, 0, 0)
-        raise TableExists(f"{folder} already exists: mode 'append' adds to it, mode 'overwrite' replaces its rows")
-    return _save_rows(rows, folder, mode, options, storage)
-
-
-def _save_rows(given: Rows, location: str, mode: str, checked: WriteOptions, storage: dict[str, Any]) -> WriteResult:
-    checked = replace(checked, session=given.session)
+        raise TableExists(f"{location} already exists: mode='append' adds to it, mode='overwrite' replaces its rows")
+    given = as_rows(rows)
+    checked = replace(options, session=given.session)
     while True:
         if (target := existing_target(location, checked.format, checked, storage)) is not None:
             if mode == "overwrite":

@@ -154,8 +154,8 @@ def _default_location(catalog: Catalog, identifier: Identifier) -> str:
 
     Raises `InvalidOption` if the catalog has no warehouse.
     """
-    if (choose := getattr(catalog, "default_location", None)) is not None:  # Spark's own catalog
-        return str(choose(identifier))
+    if (reserve := getattr(catalog, "reserve_location", None)) is not None:  # Spark's own catalog
+        return str(reserve(identifier))
     if is_hive(catalog):
         with translate_catalog_errors(identifier):
             database = catalog.load_namespace_properties(identifier.namespace).get("location")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakescan.errors import InvalidOption
 from lakescan.spark.drop_in.interception import recorded_calls
 from lakescan.spark.session import conf
 
@@ -78,6 +79,16 @@ class Calls:
         for key, value in options.items():
             self.set_option(key, value)
         return self
+
+    def take_place(self, method: str, format: str, path: Any) -> Any:
+        """Return the path or name of a call: its argument, else the option `path`, which is removed.
+
+        Raises `InvalidOption` without either. `method` and `format` are those of the call, for the message.
+        """
+        found = path if path is not None else self.options.pop("path", None)
+        if found is None:
+            raise InvalidOption(f"{method} of format {format} needs a path or a table's name")
+        return found
 
     def our_format(self, spark: Any) -> str | None:
         """Return "iceberg" or "delta" if that is the format, or the session's default format; else None."""

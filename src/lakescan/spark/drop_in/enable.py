@@ -300,6 +300,3 @@ def _enable_derived(original: Any) -> Any:
         return found
 
     return derive
-
-
-__all__ = ["Enabled", "disable", "enable", "enable_every_session", "is_connect", "is_running"]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lakescan.spark.drop_in.errors import raise_as_spark
-from lakescan.spark.drop_in.sessions import EnabledSession, find_session, in_use
+from lakescan.spark.drop_in.sessions import find_session, in_use
 from lakescan.spark.session import is_connect
 
 NOT_OURS: Any = object()
@@ -119,16 +119,3 @@ def not_running() -> Iterator[None]:
         yield
     finally:
         _RUNNING.depth = depth
-
-
-__all__ = [
-    "NOT_OURS",
-    "EnabledSession",
-    "intercept",
-    "is_running",
-    "not_running",
-    "record",
-    "recorded_calls",
-    "restore_all",
-    "running",
-]

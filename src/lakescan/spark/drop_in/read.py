@@ -55,9 +55,7 @@ def load(
     name = calls.our_format(session.spark)
     if name is None:
         return NOT_OURS
-    place = path if path is not None else calls.options.pop("path", None)
-    if place is None:
-        raise InvalidOption(f"load of format {name} needs a path or a table's name")
+    place = calls.take_place("load", name, path)
     if isinstance(place, list | tuple) and len(place) == 1:
         place = place[0]
     if not isinstance(place, str):

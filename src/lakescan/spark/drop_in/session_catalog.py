@@ -111,6 +111,9 @@ class SparkEntries(Protocol):
     def drop(self, name: Name, *, purge: bool = False) -> None:
         """Drop a table: Spark deletes the files of a managed one."""
 
+    def forget(self, name: Name) -> None:
+        """Remove the entry of a table, and keep its files; raises `UnsupportedFeature` for a Connect session."""
+
     def rename(self, name: Name, new: Name) -> None:
         """Rename a table: Spark moves the files of a managed one."""
 
@@ -204,6 +207,15 @@ class ClassicEntries:
         """Drop a table."""
         with _translate_spark_errors():
             self._catalog.dropTable(self._identifier(name), True, purge)
+
+    def forget(self, name: Name) -> None:
+        """Remove the entry of a table, and keep its files: Spark deletes those of managed tables only."""
+        types = getattr(self._jvm.org.apache.spark.sql.catalyst.catalog, "CatalogTableType$")
+        found = self._catalog.getTableMetadata(self._identifier(name))
+        given = {"tableType": getattr(types, "MODULE$").EXTERNAL()}
+        with _translate_spark_errors():
+            self._catalog.alterTable(_with_values(found, "CatalogTable", given, self._jvm))
+        self.drop(name)
 
     def rename(self, name: Name, new: Name) -> None:
         """Rename a table."""
@@ -355,6 +367,10 @@ class ConnectEntries:
         """Drop a table."""
         with _translate_spark_errors():
             self._spark.sql(f"DROP TABLE IF EXISTS {_text(name)}{' PURGE' if purge else ''}")
+
+    def forget(self, name: Name) -> None:
+        """Raise `UnsupportedFeature`: DROP TABLE deletes the files of a managed table."""
+        raise UnsupportedFeature("removing the entry of a table in a Connect session", "CREATE TABLE takes it over.")
 
     def rename(self, name: Name, new: Name) -> None:
         """Rename a table."""
@@ -569,8 +585,8 @@ class SparkCatalog:
         """The Delta tables of the catalog by name."""
         return SparkDeltaNames(self.entries)
 
-    def default_location(self, identifier: Identifier) -> str:
-        """Return the folder of a new managed table, and add the entry of the table.
+    def reserve_location(self, identifier: Identifier) -> str:
+        """Add the entry of a new managed table, and return its folder.
 
         Spark adds the entry of a managed table only while its folder is empty, so before rows are written. An entry
         without a log is not a table: `SparkDeltaNames.add` takes it over, and `withdraw_name` removes it. Raises
@@ -588,13 +604,13 @@ class SparkCatalog:
     def withdraw_name(self, identifier: Identifier) -> None:
         """Remove the entry of a table that was not created. A failure is only logged.
 
-        The entry stays if its folder has files: another writer may have taken the entry over, and Spark would delete
-        the files of a managed table.
+        The entry stays if its folder has files: another writer may have taken the entry over. No file is deleted, since
+        that writer may also be about to write its first one.
         """
         try:
             found = self.entries.find(identifier.within) if len(identifier.within) == 2 else None
             if found is not None and found.is_delta and _is_empty(str(found.location)):
-                self.entries.drop(identifier.within)
+                self.entries.forget(identifier.within)
         except Exception as error:
             _LOG.warning("%s: the name of a table that was not created may be left over: %s", identifier, error)
 

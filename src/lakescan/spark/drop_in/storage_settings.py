@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from lakescan.spark.drop_in.sessions import has_stopped
 from lakescan.spark.session import hadoop_settings, is_connect
 from lakescan.storage.settings.hadoop_defaults import use_hadoop_defaults
 
@@ -25,14 +26,14 @@ def use_hadoop_settings(spark: SparkSession) -> None:
 
     def read() -> Mapping[str, str]:
         found = session()
-        return {} if found is None else {**hadoop_settings(found), **_configuration(found)}
+        return {} if found is None or has_stopped(found) else {**hadoop_settings(found), **_configuration(found)}
 
     use_hadoop_defaults(read)
 
 
 def _configuration(spark: Any) -> dict[str, str]:
     """Return the settings of S3 in Hadoop's configuration of a classic session; empty if it has only defaults."""
-    if is_connect(spark) or spark.sparkContext._jsc is None:
+    if is_connect(spark):
         return {}
     hadoop = spark._jsparkSession.sessionState().newHadoopConf()
     found = {name: value for name in _OF_CONFIGURATION if (value := hadoop.get(name))}

@@ -9,7 +9,7 @@ from lakescan.api.catalog import Catalog
 from lakescan.api.open import table as open_table
 from lakescan.catalogs.formats import DEFAULT, exists
 from lakescan.common.references import backquote
-from lakescan.errors import InvalidOption, NoSuchTable, SchemaMismatch
+from lakescan.errors import NoSuchTable, SchemaMismatch
 from lakescan.spark.drop_in.calls import Calls
 from lakescan.spark.drop_in.interception import CALLS, NOT_OURS, recorded_calls
 from lakescan.spark.drop_in.names import FORMATS, new_table_parts, table_parts
@@ -40,9 +40,7 @@ def load(
     name = calls.our_format(session.spark)
     if name is None:
         return NOT_OURS
-    place = path if path is not None else calls.options.pop("path", None)
-    if place is None:
-        raise InvalidOption(f"load of format {name} needs a path or a table's name")
+    place = calls.take_place("load", name, path)
     frame = _read(session, parts_of_place(session, name, place), calls.options)
     _check_schema(frame, calls.schema, place)
     return frame
@@ -105,9 +103,7 @@ def start(
     name = calls.our_format(session.spark)
     if name is None or (format is None and _runs_a_function(writer)):
         return NOT_OURS
-    place = path if path is not None else calls.options.pop("path", None)
-    if place is None:
-        raise InvalidOption(f"start of format {name} needs a path or a table's name")
+    place = calls.take_place("start", name, path)
     parts = parts_of_place(session, name, place)
     if name == "iceberg" and not exists(parts[1] if _is_path(session, parts) else ".".join(map(backquote, parts)), {}):
         raise NoSuchTable(f"there is no table {place}: start of format iceberg needs one, toTable creates it")
@@ -140,7 +136,7 @@ def _create_missing(writer: Any, parts: tuple[str, ...], calls: Calls) -> None:
     if catalog.table_exists(name):
         return
     format = (calls.format or "").lower()
-    catalog.create_table(
+    catalog.create_table_if_not_exists(  # another stream may create it meanwhile
         name,
         _frame_of(writer).schema.toNullable(),
         format=format if format in FORMATS else DEFAULT,

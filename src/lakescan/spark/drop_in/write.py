@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.api.catalog import Catalog
-from lakescan.api.save import save_in_folder
+from lakescan.api.save import save_with_options
 from lakescan.catalogs.formats import format_named
 from lakescan.common import types as t
 from lakescan.common.identifiers import Identifier, dotted_name
@@ -116,9 +116,7 @@ def save(
     if name is None:
         return NOT_OURS
     _refuse_buckets(calls, "save")
-    place = path if path is not None else calls.options.pop("path", None)
-    if place is None:
-        raise InvalidOption(f"save of format {name} needs a path or a table's name")
+    place = calls.take_place("save", name, path)
     with errors_of_format(name):
         parts = parts_of_place(session, name, place)
         how = _mode_of(calls)
@@ -165,7 +163,7 @@ def save_delta(
         _check_widths(frame, existing.table.schema)
     given |= {f"table-property.{key}": str(value) for key, value in properties.items()}
     checked = replace(WriteOptions.parse({**given, "format": "delta"}), save_mode=_MODES[mode])
-    save_in_folder(NullableRows(frame), folder, mode, checked)
+    save_with_options(NullableRows(frame), folder, mode, checked)
 
 
 def _save_iceberg(frame: Any, parts: tuple[str, ...], mode: str, calls: Calls) -> None:
