@@ -34,7 +34,7 @@ from lakescan.delta.commit.actions import (
     remove_actions,
 )
 from lakescan.delta.commit.checkpoint import checkpoint_version
-from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties
+from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties, write_operation
 from lakescan.delta.commit.conflicts import Reads, overwrite_reads, planner_of, statement_reads
 from lakescan.delta.commit.creation import partition_column
 from lakescan.delta.commit.file_actions import live_adds, live_adds_at, written_actions
@@ -663,18 +663,9 @@ def _write(
     changes: Sequence[WrittenFile] = (),
     is_blind_append: bool = False,
 ) -> Operation:
-    """Return the operation of a write, as Delta on Spark records it.
-
-    `mode` is its save mode, `removed` the number of files that it removes, and `changes` are its change data files.
-    """
-    parameters = {"mode": mode, "partitionBy": json.dumps(list(writes.metadata.partition_columns))}
-    metrics = {
-        "numFiles": len(files),
-        "numOutputRows": sum(each.rows for each in files),
-        "numOutputBytes": sum(each.size for each in files),
-    }
-    if removed:
-        metrics["numRemovedFiles"] = removed
-    if changes:
-        metrics["numAddedChangeFiles"] = len(changes)
-    return Operation("WRITE", parameters, metrics, is_blind_append)
+    """Return the operation of a write, with the number of its change data files (`changes`), if it has any."""
+    by = writes.metadata.partition_columns
+    operation = write_operation(writes.options, mode, by, files, removed=removed, is_blind_append=is_blind_append)
+    if not changes:
+        return operation
+    return replace(operation, metrics={**operation.metrics, "numAddedChangeFiles": len(changes)})

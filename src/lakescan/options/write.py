@@ -60,6 +60,7 @@ class WriteOptions(OptionSet):
 
     session: SessionSettings = NO_SESSION  # the session that the rows come from; not an option
     save_mode: str | None = None  # Spark's save mode that a new table records in its history; not an option
+    output_mode: str | None = None  # Spark's output mode of the stream that the rows come from; not an option
 
     # What a write does
     overwrite_mode: str = option(

@@ -6,9 +6,10 @@ has a unique id (`txnId` in commitInfo), which identifies it in the log if the s
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -40,7 +41,9 @@ from lakescan.errors import (
     NotATable,
     StorageError,
 )
+from lakescan.options.write import WriteOptions
 from lakescan.storage import FileEntry, Storage
+from lakescan.writing.table_writes import WrittenFile
 
 _ENGINE = "lakescan"
 _SINCE, _SINCE_TIME = DeltaProperties.in_commit_since.name, DeltaProperties.in_commit_since_time.name
@@ -84,6 +87,41 @@ class Operation:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
     is_blind_append: bool = False
+
+
+def write_operation(
+    options: WriteOptions,
+    mode: str,
+    partition_columns: Sequence[str],
+    files: Sequence[WrittenFile],
+    *,
+    removed: int = 0,
+    is_blind_append: bool = False,
+) -> Operation:
+    """Return the operation of a write, as Delta on Spark records it.
+
+    Args:
+        options: The options of the write. A micro-batch of a stream is recorded as STREAMING UPDATE.
+        mode: Spark's save mode.
+        partition_columns: The names of the partition columns.
+        files: The data files that the write adds.
+        removed: The number of data files that it removes.
+        is_blind_append: Whether it only adds files and depends on no others.
+    """
+    metrics = {
+        "numOutputRows": sum(each.rows for each in files),
+        "numOutputBytes": sum(each.size for each in files),
+    }
+    if options.output_mode is not None and options.transaction is not None:
+        query, epoch = options.transaction
+        parameters = {"outputMode": options.output_mode, "queryId": query, "epochId": str(epoch)}
+        metrics = {"numRemovedFiles": removed, **metrics, "numAddedFiles": len(files)}
+        return Operation("STREAMING UPDATE", parameters, metrics, is_blind_append)
+    parameters = {"mode": mode, "partitionBy": json.dumps(list(partition_columns))}
+    metrics = {"numFiles": len(files), **metrics}
+    if removed:
+        metrics["numRemovedFiles"] = removed
+    return Operation("WRITE", parameters, metrics, is_blind_append)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from lakescan.delta.commit.actions import SetTransaction, add_actions, identity_metadata
-from lakescan.delta.commit.commit import check_commit_properties
+from lakescan.delta.commit.commit import check_commit_properties, write_operation
 from lakescan.delta.commit.creation import (
     InitialRows,
     NewDelta,
@@ -156,5 +156,7 @@ def _rows(files: Sequence[WrittenFile], writes: DeltaWrites) -> InitialRows:
         identity_metadata(writes.metadata, files),
         transaction,
         options.commit_properties,
-        mode=options.save_mode,
+        operation=None
+        if options.save_mode is None and options.output_mode is None
+        else write_operation(options, options.save_mode or "Append", writes.metadata.partition_columns, files),
     )

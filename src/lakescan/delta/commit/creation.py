@@ -79,7 +79,7 @@ class InitialRows:
     - `metadata`: the table's metadata with the last values of identity columns; None without such columns.
     - `properties`: commitInfo fields that the user adds.
     - `of_query`: whether the rows come from a query, as in CREATE TABLE AS SELECT.
-    - `mode`: Spark's save mode, if the table is created by writing to its folder; else None.
+    - `operation`: the entry in the history, if the table is created by writing to its folder; else None.
     """
 
     added: pa.Table = field(default_factory=ADD.empty_table)
@@ -88,7 +88,7 @@ class InitialRows:
     transaction: SetTransaction | None = None
     properties: Mapping[str, Any] = field(default_factory=dict)
     of_query: bool = True
-    mode: str | None = None
+    operation: Operation | None = None
 
 
 def create_table(location: str, definition: TableDefinition, storage: Storage) -> None:
@@ -120,11 +120,9 @@ def commit_new_table(location: str, new: NewDelta, storage: Storage, rows: Initi
     """
     check_no_table(location, storage)
     metadata = rows.metadata or new.metadata
-    if rows.mode is None:
-        operation = _operation("CREATE TABLE", replace(new, metadata=metadata), rows.of_query, rows.metrics)
-    else:
-        by = json.dumps(list(metadata.partition_columns))
-        operation = Operation("WRITE", {"mode": rows.mode, "partitionBy": by}, rows.metrics)
+    operation = rows.operation or _operation(
+        "CREATE TABLE", replace(new, metadata=metadata), rows.of_query, rows.metrics
+    )
     commit_first(
         location,
         operation,

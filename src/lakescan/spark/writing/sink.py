@@ -220,7 +220,9 @@ class MicroBatchWriter(_TaskWriter, DataSourceStreamArrowWriter):
     """Writes the rows of a stream, one commit per micro-batch."""
 
     def __init__(self, sink: Sink, rows: pa.Schema, is_overwrite: bool) -> None:
-        super().__init__(replace(sink, options=sink.options.exclude(("dataChange",))), rows, is_overwrite)
+        mode = "Complete" if is_overwrite else "Append"
+        options = replace(sink.options.exclude(("dataChange",)), output_mode=mode)
+        super().__init__(replace(sink, options=options), rows, is_overwrite)
         if assigned := self._writes.rules.missing_identities(self._writes.schema, rows):
             raise UnsupportedFeature(
                 f"assigning ids of the identity column {assigned[0]!r} in a stream",
