@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
@@ -22,6 +22,7 @@ from pyspark.sql import types as s
 
 from lakescan.api.open import open_table
 from lakescan.catalogs.lookup import find_table, identifier_of
+from lakescan.catalogs.registry import registered_at
 from lakescan.common import types as t
 from lakescan.common.identifiers import Identifier
 from lakescan.common.schema import Schema
@@ -44,10 +45,18 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 FOLLOW = "follow"  # read option: the columns of a following frame, as a Spark schema in JSON
+CATALOG = "follow-catalog"  # read option: when the table's catalog got its properties, which sets sessions apart
 LATE = "follow-late"  # read option: one task opens the table when it reads, for a read that Spark plans only once
 _MOST_FRAMES = 64
 _MOST_TABLES = 64
 _MOST_PLANNINGS = 128
+Scope = Callable[["SparkSession"], AbstractContextManager[None]]
+_SCOPES: list[Scope] = []
+
+
+def use_scope(scope: Scope) -> None:
+    """Set the function that returns the context manager in which names of tables are those of a session."""
+    _SCOPES[:] = [scope]
 
 
 def follows(scan: ScanSpec) -> bool:
@@ -71,22 +80,25 @@ class FollowingRead:
     - `spec`: the scan when the frame was made, with the table's state of then.
     - `metadata`: the name of the metadata table that is read; None for the table's rows.
     - `schema`: the columns of the frame.
+    - `catalog_at`: when the catalog of the table's name got its properties; see `registered_at`.
     """
 
     spec: ScanSpec
     metadata: str | None
     schema: s.StructType
+    catalog_at: int = 0
     _last: list[tuple[TableFormat, SessionSettings, ScanSpec]] = field(default_factory=list, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FollowingRead, (self.spec, self.metadata, self.schema)
+        return FollowingRead, (self.spec, self.metadata, self.schema, self.catalog_at)
 
     @staticmethod
     def of(spec: ScanSpec, metadata: str | None = None) -> FollowingRead:
         """Return the read of a scan, with the columns that the scan has now."""
-        if metadata is None:
-            return FollowingRead(spec, None, schema_of(spec))
-        return FollowingRead(spec, metadata, spark_schema(spec.metadata_table(metadata).schema))
+        schema = schema_of(spec) if metadata is None else spark_schema(spec.metadata_table(metadata).schema)
+        identifier = identifier_of(spec.name) if spec.name else None
+        catalog_at = 0 if identifier is None else registered_at(identifier.catalog)
+        return FollowingRead(spec, metadata, schema, catalog_at)
 
     @property
     def has_secrets(self) -> bool:
@@ -102,7 +114,8 @@ class FollowingRead:
         options = self.spec.to_following_options()
         if self.metadata is not None:
             options["path"] = f"{options['path']}#{self.metadata}"
-        return {**options, FOLLOW: self.schema.json()}
+        catalog = {CATALOG: str(self.catalog_at)} if self.catalog_at else {}
+        return {**options, **catalog, FOLLOW: self.schema.json()}
 
     def scan_at(self, table: TableFormat, staging: Callable[[], SessionSettings]) -> ScanSpec:
         """Return the scan of the frame's columns in a state of the table.
@@ -255,18 +268,19 @@ class PlanningStates:
     def __len__(self) -> int:
         return len(self._plannings)
 
-    def table(self, planning: str | None, read: FollowingRead) -> TableFormat:
-        """Return the state of a read's table for a planning; raises the errors of opening the table."""
+    def table(self, spark: SparkSession, planning: str | None, read: FollowingRead) -> TableFormat:
+        """Return the state of a read's table for a planning of a session; raises the errors of opening the table."""
         with self._lock:
             tables = _Tables() if planning is None else self._plannings.setdefault(planning, _Tables())
             if planning is not None:
                 self._plannings.move_to_end(planning)
             while len(self._plannings) > _MOST_PLANNINGS:
                 self._plannings.popitem(last=False)
-        key = _key(read.spec, read.spec.name or normal(read.spec.table.location))
+        key = _key(read.spec, (read.spec.name or normal(read.spec.table.location), read.catalog_at))
         with tables.lock:
             if key not in tables.by_key:
-                table = self._newest(key, read.spec)
+                with _SCOPES[0](spark) if _SCOPES else nullcontext():
+                    table = self._newest(key, read.spec)
                 tables.by_key[key] = tables.by_key.setdefault(_key(read.spec, normal(table.location)), table)
             return tables.by_key[key]
 
@@ -288,10 +302,11 @@ class PlanningStates:
         return table
 
 
-_Key = tuple[str, str, str]
+_Place = str | tuple[str, int]  # a location, or a name with the time at which its catalog got its properties
+_Key = tuple[str, _Place, str]
 
 
-def _key(spec: ScanSpec, place: str) -> _Key:
+def _key(spec: ScanSpec, place: _Place) -> _Key:
     return spec.table.name, place, repr((spec.storage.options, spec.storage.relocate))
 
 

@@ -453,7 +453,7 @@ class ReadReplacement:
             read = source_class(data_source.format, **settings, catalogs=all_configurations())(options).following
             assert read is not None
             FOLLOWING.keep(options, read)
-        table = STATES.table(self._busy.planning, read)
+        table = STATES.table(self._session, self._busy.planning, read)
         if split_location(table.location)[0] == "file" and not self._is_local:
             return _Pin(is_known=True)
         if read.metadata is not None:

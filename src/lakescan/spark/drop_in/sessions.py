@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Condition, get_ident
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary, WeakSet, ref
 from lakescan.catalogs.registry import lend, register_catalog, registered_at
 from lakescan.errors import LakescanError, UnsupportedFeature
 from lakescan.spark.drop_in.settings import DEFAULT_CATALOG, PREFIX
+from lakescan.spark.following import use_scope
 from lakescan.spark.session import cache_settings, conf
 from lakescan.spark.statements.names import NAMESPACE
 
@@ -335,3 +336,11 @@ def in_use(state: EnabledSession, *, strict: bool = False) -> Iterator[None]:
             if outer is not None:  # a function of the user that ran in a handler of another session
                 outer.register_catalogs()
             _FREE.notify_all()
+
+
+def _scope_of(spark: SparkSession) -> AbstractContextManager[None]:
+    state = find_session(spark)
+    return nullcontext() if state is None else in_use(state)
+
+
+use_scope(_scope_of)

@@ -185,7 +185,7 @@ class RuleAnswers:
             if following is None:
                 return None
             FOLLOWING.keep(options, following)
-        table = STATES.table(read["planning"], following)
+        table = STATES.table(spark, read["planning"], following)
         if following.metadata is not None:
             return None if read["totals"] is not None else plan_metadata(spark, following, table, read["columns"])
         scan = following.scan_at(table, partial(staging_of_session, spark))

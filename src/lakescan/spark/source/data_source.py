@@ -39,7 +39,7 @@ from lakescan.formats.metadata_table import MetadataTable
 from lakescan.options.read import ReadOptions
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.options.write import WriteOptions
-from lakescan.spark.following import FOLLOW, LATE, FollowingRead, newest_table
+from lakescan.spark.following import CATALOG, FOLLOW, LATE, FollowingRead, newest_table
 from lakescan.spark.source.partitions import SharedContext, group_partitions, read_partition
 from lakescan.spark.source.pushdown import usable_predicate
 from lakescan.spark.source.stream import TableStreamReader
@@ -219,7 +219,7 @@ class TableSource(DataSource):
         The path names a metadata table after `#`. Raises `InvalidOption` without a path, and the errors of
         `lakescan.table`.
         """
-        given = {name: value for name, value in self.options.items() if name.lower() not in (FOLLOW, LATE)}
+        given = {name: value for name, value in self.options.items() if name.lower() not in (FOLLOW, CATALOG, LATE)}
         options = ReadOptions.parse({"time-zone": self.time_zone}).merge(given)
         if options.path is None:
             raise InvalidOption(f"format {self.format_name!r} needs a path: .load(path), or OPTIONS (path '...')")
