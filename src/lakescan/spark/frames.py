@@ -55,6 +55,18 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     return plan_now(spark, scan) if read is None else read
 
 
+def is_narrowed_by_spark(spark: SparkSession, scan: ScanSpec) -> bool:
+    """Return whether Spark narrows the frame of a scan (`frame_of`) to the files and columns that a query needs."""
+    if has_sql(scan.condition) or why_arrow_session(spark, scan.options) is not None:
+        return False
+    scan = replace(scan, zone=session_zone(spark))
+    if not (_is_read_on_connect(scan) if is_connect(spark) else _is_planned_by_spark(scan)):
+        return False
+    if not replaces_reads(spark):
+        register(spark, names=("lakescan",))
+    return replaces_reads(spark)
+
+
 def session_frame(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     """Return the rows of a scan as `frame_of` does, with the session's staging settings and Iceberg options applied."""
     return frame_of(spark, apply_session_reads(scan, settings_of_session(spark)))
@@ -130,7 +142,7 @@ def _create_connect_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | Non
     """Return a read of a scan that the client's hook replaces; None if the hook is missing or cannot replace it."""
     from lakescan.spark.connect import hook  # needs Connect's libraries
 
-    if scan.lane != "auto" or scan.storage.has_secrets or is_planned_here(scan):
+    if not _is_read_on_connect(scan):
         return None
     if why_arrow_session(spark, scan.options) is not None:
         return None
@@ -138,6 +150,11 @@ def _create_connect_read(spark: SparkSession, scan: ScanSpec) -> DataFrame | Non
     if "lakescan" not in formats_of(spark) or not replaces_reads(spark):
         register(spark, names=("lakescan",))
     return hook.create_read(spark, scan)
+
+
+def _is_read_on_connect(scan: ScanSpec) -> bool:
+    """Return whether options of a read can express the scan, so that the client's hook may replace the read."""
+    return scan.lane == "auto" and not scan.storage.has_secrets and not is_planned_here(scan)
 
 
 def _is_planned_by_spark(scan: ScanSpec) -> bool:

@@ -18,9 +18,9 @@ from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption, InvalidStatement
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.spark.executor import MIN_BYTES
-from lakescan.spark.frames import following_frame, frame_of
+from lakescan.spark.frames import following_frame, frame_of, is_narrowed_by_spark
 from lakescan.spark.registration import register
-from lakescan.spark.session import ZONE, cache_settings, conf, is_connect, session_zone, zone_name
+from lakescan.spark.session import ZONE, cache_settings, conf, create_frame, is_connect, session_zone, zone_name
 from lakescan.spark.statements.names import NAMESPACE, current_namespace, has_catalog, is_of_session
 from lakescan.spark.statements.session_tables import full_name
 from lakescan.spark.statements.views import (
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_LITTLE_METADATA = 64 << 10  # bytes of a table's metadata, which describe some hundred files
 _NONE: Mapping[str, Callable[[ScanSpec], DataFrame]] = MappingProxyType({})
 _OTHER_SYNTAX = (
     "spark.sql.ansi.doubleQuotedIdentifiers",
@@ -112,16 +113,9 @@ def run_over_whole_tables(
     `before` is the text before the query, if it is part of a statement of Spark's. Raises Spark's errors with positions
     in the user's text.
     """
-    made: dict[tuple[int, str | None], DataFrame] = {}
-
-    def frame(each: Occurrence) -> DataFrame:
-        named = found.named[each]
-        key = (id(named.spec), named.metadata)
-        if key not in made:
-            made[key] = _following_frame(spark, found, each, {})
-        return made[key]
-
-    text, used = _resolve_frames(spark, found, frames, frame, whole=True)
+    text, used = _resolve_frames(
+        spark, found, frames, lambda each: _following_frame(spark, found, each, {}), whole=True
+    )
     return _run_text(spark, text, found, used, before)
 
 
@@ -275,16 +269,55 @@ def frame_of_analysis(
     If metadata answers the query, its row is returned instead. `read` is as in `query_frame`. Raises Spark's errors
     with positions in the user's text.
     """
+    if not read:
+        found = _without_useless_keys(spark, found)
     each = found.aggregate_table
     if each is not None and found.scans[each].metadata_bytes < MIN_BYTES and found.metadata_row is not None:
         return _metadata_frame(spark, found, frames)
-    text, used = _resolve_frames(spark, found, frames, lambda each: _frame_of(spark, found, each, read))
+    text, used = _narrowed_frames(spark, found, frames, read)
     try:
         return _run_text(spark, text, found, used)
     except Exception as error:
         if "UNRESOLVED_COLUMN" in str(error):
             _name_all_columns(spark, found, text, used)
         raise
+
+
+def _without_useless_keys(spark: SparkSession, found: QueryAnalysis) -> QueryAnalysis:
+    """Return the analysis without keys of joins if Spark narrows all of its tables, and each has little metadata.
+
+    To read the keys and to plan twice takes longer than to read the few files that they would exclude.
+    """
+    own = [each for each, named in found.named.items() if named.metadata is None]
+    if not all(is_narrowed_by_spark(spark, found.named[each].spec) for each in own):
+        return found
+    if any(
+        found.named[each].spec.metadata_bytes > _LITTLE_METADATA
+        for each, pushed in found.pushdowns.items()
+        if pushed.among
+    ):
+        return found
+    return replace(found, reads_keys=False)
+
+
+def _narrowed_frames(
+    spark: SparkSession,
+    found: QueryAnalysis,
+    frames: Mapping[str, Any],
+    read: Mapping[str, Callable[[ScanSpec], DataFrame]] = _NONE,
+) -> tuple[str, dict[str, Any]]:
+    """Return the text that Spark runs, and the frames of its tables: narrowed ones, or whole ones that Spark narrows.
+
+    `read` is as in `query_frame`.
+    """
+    if found.reads_keys:
+        return _resolve_frames(spark, found, frames, lambda each: _frame_of(spark, found, each, read))
+
+    def whole(each: Occurrence) -> DataFrame:
+        named = found.named[each]
+        return _frame_of(spark, found, each) if named.metadata or named.is_net else frame_of(spark, named.spec)
+
+    return _resolve_frames(spark, found, frames, whole, whole=True)
 
 
 def _run_text(
@@ -348,11 +381,11 @@ def _resolve_frames(
     With `whole`, the scans are not narrowed first, which may read join keys.
     """
     used: dict[str, Any] = {}
-    made: dict[int, Any] = {}
+    made: dict[Any, Any] = {}
     names: dict[Occurrence, str] = {}
-    for each in found.named:
+    for each, named in found.named.items():
         name = found.name_of(each)
-        key = id(each if whole else found.names[name])
+        key = (id(named.spec), named.metadata) if whole else id(found.names[name])
         if key not in made:
             made[key] = frame_of_table(each)
         used[name] = made[key]
@@ -398,14 +431,15 @@ def _as_frame(spark: SparkSession, found: QueryAnalysis, name: str, frame: Any) 
     if hasattr(frame, "sparkSession"):
         spark_frame: DataFrame = frame
         return spark_frame
-    return spark.createDataFrame(found.tables.views.rows(name))
+    return create_frame(spark, found.tables.views.rows(name))
 
 
 def explain_query(spark: SparkSession, text: str, mode: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
     """Return one row of text with the scans of the tables and Spark's plan, like Spark's own EXPLAIN in `mode`."""
     text, frames = replace_braces(text, frames)
     found = analyze_query(spark, text, args, frames)
-    own, used = _resolve_frames(spark, found, frames, lambda each: _frame_of(spark, found, each))
+    found = _without_useless_keys(spark, found)
+    own, used = _narrowed_frames(spark, found, frames)
     values = dict(found.values) or None
     of_spark = spark.sql(f"EXPLAIN {mode} {own}", values, **used).first()
     plan = f"== Scans ==\n{explain_scans(found)}\n\n{of_spark[0] if of_spark else ''}"

@@ -51,6 +51,7 @@ class QueryAnalysis:
     - `tables`: the resolver that opened the tables.
     - `named`: the table of each occurrence. `unknown`: occurrences that can only be views or frames of the engine.
     - `frames`: the rows that the user passed by name, for queries in this process.
+    - `reads_keys`: whether keys of joins prune scans.
     """
 
     text: str
@@ -60,6 +61,7 @@ class QueryAnalysis:
     named: Mapping[Occurrence, ResolvedTable]
     unknown: tuple[Occurrence, ...]
     frames: Mapping[str, pa.Table] = field(default_factory=dict)
+    reads_keys: bool = True
 
     @cached_property
     def pushdowns(self) -> dict[Occurrence, Pushdown]:
@@ -109,7 +111,7 @@ class QueryAnalysis:
         among = {
             each: [(path, values) for path, values in pushed.among if all(map(self._has_keys, values))]
             for each, pushed in self.pushdowns.items()
-            if not self.named[each].is_net
+            if self.reads_keys and not self.named[each].is_net
         }
         return JoinKeys(specs, among, rows=lambda each: self.tables.views.rows(each.names[0]))
 
