@@ -814,6 +814,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         inventory: Any = None,
         ignore_retention: str | None = None,
         executor: PlanningExecutor | None = None,
+        in_history: bool = False,
     ) -> OrphanResult:
         """Delete files in the table's folders that the table does not reference.
 
@@ -841,6 +842,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             executor: The executor that lists folders, compares files with the metadata and deletes them, such as
                 `lakescan.spark.SparkExecutor(spark)`. With one, no process holds the names of all files. By default
                 this process does so.
+            in_history: Record the start and the end in the history of a Delta table, as the statement VACUUM does.
+                Delta does so in all stores but S3.
 
         Returns:
             A sequence of the locations of the deleted files (or those that would be), with their total size in bytes.
@@ -869,6 +872,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             inventory=inventory,
             ignore_retention=ignore_retention,
             executor=executor,
+            in_history=in_history,
         )
 
     def convert_equality_deletes(self, *, executor: PlanningExecutor | None = None) -> ConvertResult:

@@ -103,6 +103,7 @@ class TableDefinition:
 
     `rules` has the declared rules of columns by column name, `cluster_by` the paths of the clustering columns, and
     `constraints` the CHECK conditions by name; only Delta has these three. A local `location` is made absolute.
+    `command` is CREATE TABLE, REPLACE TABLE or CREATE OR REPLACE TABLE, for the history of a Delta table.
 
     Raises `NoSuchColumn` and `InvalidOption` for keys, partitions or sort orders that do not fit the columns.
     """
@@ -117,6 +118,7 @@ class TableDefinition:
     rules: Mapping[str, NewColumnRule] = field(default_factory=dict)
     cluster_by: tuple[tuple[str, ...], ...] = ()
     constraints: Mapping[str, str] = field(default_factory=dict)
+    command: str = "CREATE TABLE"
 
     def __post_init__(self) -> None:
         if self.location is not None:

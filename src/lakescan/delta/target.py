@@ -64,6 +64,7 @@ from lakescan.formats.table_format import TableFormat
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.storage import FileEntry, Storage, join
+from lakescan.storage.locations import split_location
 from lakescan.tables.base import (
     AS_NEEDED,
     FileRules,
@@ -71,6 +72,7 @@ from lakescan.tables.base import (
     OverwriteScope,
     ReferencedFiles,
     RewriteSettings,
+    VacuumEvent,
 )
 from lakescan.tables.capabilities import (
     Alterations,
@@ -91,6 +93,7 @@ from lakescan.tables.capabilities import (
     Rewrites,
     RowLevelChanges,
     SnapshotExpiry,
+    VacuumHistory,
 )
 from lakescan.tables.error_names import errors_name_table
 from lakescan.tables.results import (
@@ -102,6 +105,8 @@ from lakescan.tables.row_changes import RemovedFile, RowChanges, RowLevelCommand
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.writing.table_writes import WrittenFile
 
+# On S3, Delta on Spark needs a single driver to commit, so it does not commit where it need not.
+_RECORDS_VACUUM = ("file", "hdfs", "gs", "abfs", "abfss", "wasb", "wasbs", "adl")
 _GENERATED = "symlink_format_manifest"
 _SHOWN = ("_change_data", "_delta_index")  # folders of table files, although their names start with an underscore
 
@@ -150,6 +155,7 @@ class DeltaTarget(
     Restoration,
     OrphanRemoval,
     RemovedFilesLog,
+    VacuumHistory,
     ManifestGeneration,
     Checkpoints,
 ):
@@ -637,6 +643,11 @@ class DeltaTarget(
             shared_metadata=join(self.location, "metadata"),
             is_shared=version.metadata.properties.has_iceberg_metadata,
         )
+
+    def record_vacuum(self, event: VacuumEvent) -> None:
+        """Commit the entry VACUUM START or VACUUM END, in the stores in which Delta on Spark does so by default."""
+        if split_location(self.location)[0] in _RECORDS_VACUUM:
+            self.reopen()._commit(Operation(f"VACUUM {event.name}", event.parameters, event.metrics))
 
     def files_removed(self) -> Iterator[pa.Array]:
         """Yield the locations of the files of all `remove` actions in the log, and of change data files."""

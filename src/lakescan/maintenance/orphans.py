@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,13 +13,13 @@ import pyarrow.compute as pc
 
 from lakescan.common.arrays import as_array
 from lakescan.common.executors import ExchangingExecutor, PlanningExecutor
-from lakescan.errors import InvalidOption, StorageError, nearest
+from lakescan.errors import InvalidOption, LakescanError, StorageError, nearest
 from lakescan.maintenance.unreferenced_files import find_listed_orphans, find_orphans, remove_files, run_with_exchange
 from lakescan.storage import Storage, join
 from lakescan.storage.listing import LISTED
 from lakescan.storage.locations import is_below_any, is_in, may_overlap, path_of
-from lakescan.tables.base import FileRules, Target
-from lakescan.tables.capabilities import OrphanRemoval, RemovedFilesLog, require
+from lakescan.tables.base import FileRules, Target, VacuumEvent
+from lakescan.tables.capabilities import OrphanRemoval, RemovedFilesLog, VacuumHistory, find_capability, require
 from lakescan.tables.results import OrphanResult
 
 _LOG = logging.getLogger("lakescan")
@@ -35,6 +36,7 @@ def remove_orphans(
     inventory: Any = None,
     ignore_retention: str | None = None,
     executor: PlanningExecutor | None = None,
+    in_history: bool = False,
 ) -> OrphanResult:
     """Delete orphan files from the table's folders, or from `location`.
 
@@ -52,6 +54,7 @@ def remove_orphans(
         ignore_retention: A reason to allow younger files, which is logged.
         executor: Lists, compares and deletes on its workers if it exchanges rows, as Spark's does. By default threads
             of this process do, with file names in temporary files.
+        in_history: Record the start and the end in the history of a table that has entries for them.
 
     Raises `InvalidOption`, except in a dry run, if `older_than` is less than 24 hours or the table's retention ago, or
     if `location` is above the table's folder.
@@ -84,10 +87,36 @@ def remove_orphans(
             found = find_listed_orphans(target, rules, listed, cutoff, exchange)
         else:
             found = find_orphans(target, rules, folders, cutoff, exchange)
-        return found if dry_run else remove_files(storage, found, exchange)
+        if dry_run:
+            return found
+        if history is None:
+            return remove_files(storage, found, exchange)
+        history.record_vacuum(_start_event(found, rules, given_age, is_checked=ignore_retention is None))
+        try:
+            removed = remove_files(storage, found, exchange)
+        except BaseException:
+            with suppress(LakescanError):  # the failure itself is raised
+                history.record_vacuum(VacuumEvent("END", {"status": "FAILED"}, {}))
+            raise
+        history.record_vacuum(VacuumEvent("END", {"status": "COMPLETED"}, {"numDeletedFiles": len(removed)}))
+        return removed
 
+    history = find_capability(target, VacuumHistory) if in_history else None
+    given_age = None if older_than is None else now - older_than
     found = run_with_exchange(executor, find)
     return OrphanResult(tuple(found["location"].to_pylist()), pc.sum(found["size"]).as_py() or 0, dry_run)
+
+
+def _start_event(found: pa.Table, rules: FileRules, given: timedelta | None, *, is_checked: bool) -> VacuumEvent:
+    """Return the event of the removal of these files; `given` is the least age that the user gave."""
+    parameters: dict[str, Any] = {
+        "retentionCheckEnabled": is_checked,
+        "defaultRetentionMillis": rules.default_age // timedelta(milliseconds=1),
+    }
+    if given is not None:
+        parameters["specifiedRetentionMillis"] = round(given / timedelta(hours=1)) * 3_600_000
+    sizes = pc.sum(found["size"]).as_py() or 0
+    return VacuumEvent("START", parameters, {"numFilesToDelete": len(found), "sizeOfDataToDelete": sizes})
 
 
 def _check_not_above(location: str, folder: str) -> None:

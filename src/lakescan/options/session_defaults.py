@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from lakescan.options.declaration import ICEBERG, Group, OptionSet, declarations
+from lakescan.options.declaration import DELTA, ICEBERG, Group, OptionSet, declarations
 from lakescan.options.read import ReadOptions
+from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 
 (_FORMAT,) = ICEBERG
@@ -25,6 +26,7 @@ _OWN = {
         ("compression-level", "compression-level"),
     )
 }
+_OF_DELTA = {"spark.databricks.delta.schema.autoMerge.enabled": "mergeSchema"}
 # The write options that correspond to table properties.
 _WRITES = ("target-file-size-bytes", "compression-codec", "compression-level", "write-format", "distribution-mode")
 Given = tuple[str, str, str]  # table format, option name, value
@@ -43,14 +45,25 @@ def session_settings() -> Mapping[str, str]:
     If settings set the same option, later ones in this order take precedence.
     """
     general = {_PREFIX + name: name for name in sorted(_names(ReadOptions) | _names(WriteOptions))}
-    return general | _OWN
+    return general | _OWN | _OF_DELTA
 
 
 def parse_session_settings(settings: Mapping[str, str]) -> tuple[Given, ...]:
     """Return the options that a session's settings set, each as table format, option name and value."""
     names = session_settings()
     found = {names[each]: value for each, value in settings.items() if each in names}
-    return tuple((_FORMAT, name, value) for name, value in found.items())
+    delta = _OF_DELTA.values()
+    return tuple((DELTA[0] if name in delta else _FORMAT, name, value) for name, value in found.items())
+
+
+def evolution_of_session(session: SessionSettings, format_name: str) -> dict[str, bool]:
+    """Return the option `mergeSchema` if the session sets it for all writes to tables of a format, as for Delta."""
+    is_set = any(
+        kind == format_name and value.lower() == "true"
+        for kind, name, value in session.options
+        if name == "mergeSchema"
+    )
+    return {"mergeSchema": True} if is_set else {}
 
 
 def session_options(options: OptionSet, session: Iterable[Given], format_name: str) -> dict[str, str]:

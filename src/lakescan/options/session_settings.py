@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lakescan.errors import InvalidOption
 
 ID_SETTING, BRANCH_SETTING = "spark.wap.id", "spark.wap.branch"
+ENABLED = "spark.lakescan.enabled"  # set by `lakescan.spark.enable`: the session's catalogs and sources, as JSON
 
 
 @dataclass(frozen=True)
@@ -18,23 +19,29 @@ class SessionSettings:
     - `wap_id`: `spark.wap.id`, the id of staged rows, in snapshots without a branch.
     - `wap_branch`: `spark.wap.branch`, the branch to write to, and to read from if it exists.
     - `options`: the options that the session sets, each with its table format (see `options/session_defaults.py`).
+    - `is_enabled`: whether the session runs jobs written for the JARs (`lakescan.spark.enable`).
     """
 
     wap_id: str | None = None
     wap_branch: str | None = None
     options: tuple[tuple[str, str, str], ...] = ()
+    is_enabled: bool = False
 
     @staticmethod
     def parse(
-        wap_id: str | None, wap_branch: str | None, options: tuple[tuple[str, str, str], ...] = ()
+        wap_id: str | None,
+        wap_branch: str | None,
+        options: tuple[tuple[str, str, str], ...] = (),
+        *,
+        is_enabled: bool = False,
     ) -> SessionSettings:
         """Build the settings from a session's values; an empty `wap_id` or `wap_branch` counts as not set."""
-        return SessionSettings(wap_id or None, wap_branch or None, options)
+        return SessionSettings(wap_id or None, wap_branch or None, options, is_enabled)
 
     @property
     def options_only(self) -> SessionSettings:
         """The settings without `wap_id` and `wap_branch`, for a write whose options determine how rows are staged."""
-        return SessionSettings(options=self.options)
+        return SessionSettings(options=self.options, is_enabled=self.is_enabled)
 
     def check(self) -> None:
         """Raise `InvalidOption` if both `wap_id` and `wap_branch` are set, as Iceberg does in Spark."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.api.table import Table
-from lakescan.tables.results import RestoreResult
+from lakescan.spark.session import create_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,7 +53,7 @@ def history_frame(spark: SparkSession, table: Table, limit: int | None) -> DataF
     """
     rows = table.history()
     rows = rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64()))
-    return spark.createDataFrame(nullable(rows if limit is None else rows.slice(0, limit)))
+    return create_frame(spark, nullable(rows if limit is None else rows.slice(0, limit)))
 
 
 def detail_frame(spark: SparkSession, table: Table, name: str | None) -> DataFrame:
@@ -62,7 +63,7 @@ def detail_frame(spark: SparkSession, table: Table, name: str | None) -> DataFra
     for column, value in values.items():
         at = rows.schema.get_field_index(column)
         rows = rows.set_column(at, column, pa.array([value], pa.string()))
-    return spark.createDataFrame(nullable(rows))
+    return create_frame(spark, nullable(rows))
 
 
 def hadoop_uri(location: str) -> str:
@@ -70,8 +71,13 @@ def hadoop_uri(location: str) -> str:
     return f"file:{location}" if location.startswith("/") else location.replace("file:///", "file:/", 1)
 
 
-def restore_frame(spark: SparkSession, result: RestoreResult) -> DataFrame:
-    """Return the row of RESTORE."""
+def restore_frame(spark: SparkSession, table: Table, version: int | None, timestamp: datetime | None) -> DataFrame:
+    """Run RESTORE, and return its row; no row and no column if the version is the newest one, as Delta does."""
+    result = table.restore(version, timestamp=timestamp)
+    if result.version == table.version:
+        from pyspark.sql.types import StructType
+
+        return spark.createDataFrame([], StructType([]))
     return spark.createDataFrame(pa.table({name: pa.array([getattr(result, name)], pa.int64()) for name in _RESTORED}))
 
 

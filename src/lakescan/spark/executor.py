@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from lakescan.spark.session import parallelism
+from lakescan.spark.session import create_frame, parallelism
 from lakescan.spark.workers import use_this_python
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class SparkExecutor:
         table = pa.table([pa.array(range(len(packed)), pa.int64()), pa.array(packed, pa.binary())], _ITEM_COLUMNS)
         # A task costs some 50 ms, so small items share tasks. Each slot gets several tasks, to balance the load.
         tasks = max(_TASKS, _TASKS_A_SLOT * parallelism(self._spark))
-        return self._spark.createDataFrame(table).repartition(min(len(packed), tasks))
+        return create_frame(self._spark, table).repartition(min(len(packed), tasks))
 
 
 def _make_splitter(split: Callable[[Any], Iterable[tuple[int, pa.Table]]]) -> Any:

@@ -10,17 +10,21 @@ from contextvars import ContextVar
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from lakescan.errors import InvalidOption
 from lakescan.expressions.text_casts import zone_of_name
 from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _MOST_LISTED = 4096  # files of HDFS that the driver looks up
 _MOST_IN_TURN = 8  # files of object stores
 LISTED_HERE, _TASKS = (f"spark.sql.sources.parallelPartitionDiscovery.{each}" for each in ("threshold", "parallelism"))
+_RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 ZONE = "spark.sql.session.timeZone"
 _OF_PARALLELISM = (
     *("spark.sql.leafNodeDefaultParallelism", "spark.default.parallelism", "spark.master"),
@@ -135,6 +139,25 @@ def confs(spark: SparkSession, names: Iterable[str]) -> dict[str, str]:
         return {name: str(known[name]) for name in names if name in known}
     found = {name: conf(spark, name) for name in names}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def create_frame(spark: SparkSession, rows: pa.Table, schema: StructType | None = None) -> DataFrame:
+    """Return an Arrow table as a data frame.
+
+    PySpark's own `createDataFrame` loses the rows after an empty batch (4.1 to 4.3), so empty batches are left out.
+
+    Args:
+        spark: A session, classic or Connect.
+        rows: The rows.
+        schema: Their Spark schema; None to infer it.
+    """
+    whole = pa.Table.from_batches([each for each in rows.to_batches() if each.num_rows], schema=rows.schema)
+    return spark.createDataFrame(whole) if schema is None else spark.createDataFrame(whole, schema)
+
+
+def reason_for_young_files(spark: SparkSession) -> str | None:
+    """Return why VACUUM may delete files within the retention: the session's setting allows it. None if not."""
+    return f"{_RETENTION_CHECK}=false" if (conf(spark, _RETENTION_CHECK) or "true").lower() == "false" else None
 
 
 def try_set(spark: SparkSession, name: str, value: str) -> bool:

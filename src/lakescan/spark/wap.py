@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakescan.errors import InvalidOption
 from lakescan.formats.snapshot_refs import RefKind
 from lakescan.options.session_defaults import parse_session_settings, session_settings
-from lakescan.options.session_settings import BRANCH_SETTING, ID_SETTING, SessionSettings
+from lakescan.options.session_settings import BRANCH_SETTING, ENABLED, ID_SETTING, SessionSettings
 from lakescan.spark.session import confs
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.tables.wap import is_audited
@@ -20,13 +20,18 @@ if TYPE_CHECKING:
 
 def names_of_settings() -> tuple[str, ...]:
     """Return the names of the session settings that `settings_of_session` reads."""
-    return ID_SETTING, BRANCH_SETTING, *session_settings()
+    return ID_SETTING, BRANCH_SETTING, ENABLED, *session_settings()
 
 
 def settings_of_session(spark: SparkSession) -> SessionSettings:
     """Return a session's staging settings and its options for Iceberg tables."""
     found = confs(spark, names_of_settings())
-    return SessionSettings.parse(found.get(ID_SETTING), found.get(BRANCH_SETTING), parse_session_settings(found))
+    return SessionSettings.parse(
+        found.get(ID_SETTING),
+        found.get(BRANCH_SETTING),
+        parse_session_settings(found),
+        is_enabled=bool(found.get(ENABLED)),
+    )
 
 
 def staging_of_session(spark: SparkSession) -> SessionSettings:

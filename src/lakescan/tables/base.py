@@ -61,6 +61,19 @@ AS_NEEDED = RewriteSettings()
 
 
 @dataclass(frozen=True)
+class VacuumEvent:
+    """The start or the end of a removal of unreferenced files.
+
+    - `name`: "START" or "END".
+    - `parameters`, `metrics`: for the table's history, by name.
+    """
+
+    name: str
+    parameters: Mapping[str, Any]
+    metrics: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class FileRules:
     """The folders of a table's files, and the rules for removing unreferenced files from them.
 

@@ -24,6 +24,7 @@ from lakescan.tables.base import (
     RewriteSettings,
     SnapshotFiles,
     Target,
+    VacuumEvent,
 )
 from lakescan.tables.metadata_actions import MetadataFiles, SnapshotManager
 from lakescan.tables.results import (
@@ -279,6 +280,16 @@ class RemovedFilesLog(Protocol):
         """Reopen the table, and yield the locations of all files that any version in its log removed.
 
         Raises `UnsupportedFeature` if the format does not record them.
+        """
+
+
+class VacuumHistory(Protocol):
+    """A table whose history records when files were removed."""
+
+    def record_vacuum(self, event: VacuumEvent) -> None:
+        """Commit the start or the end of a removal of files, which changes no file of the table.
+
+        Does nothing in a store where the format records none.
         """
 
 

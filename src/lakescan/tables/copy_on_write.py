@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lakescan.common.arrays import struct_member
 from lakescan.common.executors import LOCAL, PlanningExecutor
@@ -26,7 +27,7 @@ from lakescan.tables.base import ChangeFiles, Target
 from lakescan.tables.capabilities import Overwrites, require
 from lakescan.tables.row_changes import RemovedFile
 from lakescan.tables.scan_spec import ScanSpec
-from lakescan.writing.parquet_writer import GROUP_ROWS, new_write_id, remove_written, write_rows
+from lakescan.writing.parquet_writer import GROUP_ROWS, PartitionedWriter, new_write_id, remove_written, write_rows
 from lakescan.writing.partition_key import exact_key, physical_values
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
@@ -200,3 +201,35 @@ def rewrite_rows(
     except BaseException:
         remove_written(writes, write_id)
         raise
+
+
+_SMALL = 16 << 20  # bytes of the files that are joined
+
+
+def join_small_files(writes: TableWrites, files: Sequence[WrittenFile]) -> list[WrittenFile]:
+    """Write small uncommitted files of the same partition again, as one file for each partition, and remove them.
+
+    A statement writes new rows and the kept rows of a file in different steps, so that each change of a small table
+    would double its files. Files of tables with encryption or identity columns stay, as their details cannot be joined.
+    On failure, all files are as before.
+    """
+    groups: dict[Key, list[WrittenFile]] = {}
+    for each in files:
+        groups.setdefault(exact_key(each.key), []).append(each)
+    most = min(_SMALL, writes.target_size)
+    joined = [each for each in groups.values() if len(each) > 1 and sum(one.size for one in each) <= most]
+    if not joined or writes.rules.identities or writes.new_key() is not None:
+        return list(files)
+    writer = PartitionedWriter(writes.lineage_writes, new_write_id())
+    try:
+        for group in joined:
+            for each in group:
+                with writes.storage.open(each.location) as file:
+                    writer.write_stored(each.key, pq.read_table(file))
+        new = writer.close()
+    except BaseException:
+        writer.undo()
+        raise
+    gone = {each.location for group in joined for each in group}
+    writes.storage.remove(sorted(gone))
+    return [*(each for each in files if each.location not in gone), *new]

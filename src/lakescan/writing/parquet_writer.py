@@ -332,6 +332,19 @@ class PartitionedWriter:
             else:
                 self._write_fitted(rows)
 
+    def write_stored(self, key: Key, rows: pa.Table) -> None:
+        """Write rows of the partition `key` as other data files have them: physical names, without partition columns.
+
+        Columns that the rows lack are null.
+        """
+        columns = [
+            retype(rows[field.name].combine_chunks(), field.type)
+            if field.name in rows.column_names
+            else pa.nulls(rows.num_rows, field.type)
+            for field in self._schema
+        ]
+        self._writer(key).write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
     def _collect(self, rows: pa.RecordBatch) -> None:
         """Buffer rows, and split them by partition when there are enough: Spark's batches have at most 10,000 rows."""
         self._unsplit.append(rows)

@@ -245,13 +245,20 @@ class DeltaCommit:
         more = {"readVersion": self.base.segment.version, "isolationLevel": self._isolation, **self.properties}
         if mark is not None and self._final_metadata.properties.row_tracking:
             more["tags"] = PRESERVED
-        info = commit_info_of(self.operation, self.id, times, more)
+        info = commit_info_of(replace(self.operation, is_blind_append=self._is_blind_append), self.id, times, more)
         text = CommitText(info, self.protocol, self._metadata(version, times), self.transaction, self.domains)
         if mark is None:
             return replace(text, files=self.files)
         added, mark_after = assign_row_ids(self.files.added, mark, version)
         marks = {ROW_TRACKING: f'{{"rowIdHighWaterMark":{mark_after}}}'} if mark_after != mark else {}
         return replace(text, files=replace(self.files, added=added), domains={**self.domains, **marks})
+
+    @property
+    def _is_blind_append(self) -> bool:
+        """Whether the commit depends on no files, and at most adds some, as a commit that only changes metadata."""
+        files = self.files
+        is_empty = not any(each.num_rows for each in (files.added, files.removed, files.replaced, files.changes))
+        return self.operation.is_blind_append or (is_empty and self.reads == Reads())
 
     def _metadata(self, version: int, times: Mapping[str, int]) -> Metadata | None:
         """Return the new metadata as this version commits it, or None if unchanged.

@@ -63,13 +63,14 @@ _ROW_IDS, _ROW_VERSIONS = DeltaProperties.row_id_column.name, DeltaProperties.ro
 class NewDelta:
     """A table to be created: its protocol, its metadata, and its metadata domains as JSON texts.
 
-    `clustering` are the physical paths of its clustering columns.
+    `clustering` are the physical paths of its clustering columns. `command` is that of the definition.
     """
 
     protocol: Protocol
     metadata: Metadata
     domains: Mapping[str, str | None] = field(default_factory=dict)
     clustering: tuple[tuple[str, ...], ...] = ()
+    command: str = "CREATE TABLE"
 
 
 @dataclass(frozen=True)
@@ -120,9 +121,8 @@ def commit_new_table(location: str, new: NewDelta, storage: Storage, rows: Initi
     """
     check_no_table(location, storage)
     metadata = rows.metadata or new.metadata
-    operation = rows.operation or _operation(
-        "CREATE TABLE", replace(new, metadata=metadata), rows.of_query, rows.metrics
-    )
+    created = _operation(replace(new, metadata=metadata), rows.of_query, rows.metrics)
+    operation = rows.operation or replace(created, is_blind_append=True)
     commit_first(
         location,
         operation,
@@ -217,7 +217,11 @@ def commit_table_replacement(base: DeltaVersion, new: NewDelta, storage: Storage
     DeltaCommit(
         base,
         storage,
-        _operation("CREATE OR REPLACE TABLE", replace(after, metadata=metadata), rows.of_query, rows.metrics),
+        _operation(
+            replace(after, metadata=metadata),
+            rows.of_query,
+            rows.metrics,
+        ),
         DeltaFileChanges(added=rows.added, removed=remove_actions(live_adds(base, storage))),
         Reads.whole_table(),
         metadata,
@@ -277,7 +281,7 @@ def new_table(definition: TableDefinition) -> NewDelta:
     state = add_declarations(
         TableState("the new table", protocol_of(definition, properties, asked.union(brought)), metadata), definition
     )
-    return NewDelta(state.protocol, state.metadata, state.domains, state.clustering or ())
+    return NewDelta(state.protocol, state.metadata, state.domains, state.clustering or (), definition.command)
 
 
 def new_table_at(place: TablePlace, definition: TableDefinition, name: str) -> NewDelta:
@@ -322,7 +326,7 @@ def partition_column(definition: TableDefinition, term: Term) -> str:
     return field.name
 
 
-def _operation(name: str, new: NewDelta, of_query: bool, metrics: Mapping[str, int]) -> Operation:
+def _operation(new: NewDelta, of_query: bool, metrics: Mapping[str, int]) -> Operation:
     metadata = new.metadata
     parameters: dict[str, Any] = {
         "isManaged": "false",
@@ -334,7 +338,7 @@ def _operation(name: str, new: NewDelta, of_query: bool, metrics: Mapping[str, i
         "metadata": json.dumps(metadata_action(metadata)),
     }
     given = {key: value for key, value in parameters.items() if value is not None}
-    return Operation(f"{name} AS SELECT" if of_query else name, given, metrics)
+    return Operation(f"{new.command} AS SELECT" if of_query else new.command, given, metrics)
 
 
 # Protocol, "Default Columns", "Generated Columns", "Identity Columns", "CHECK Constraints", "Clustered Table".

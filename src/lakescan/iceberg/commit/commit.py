@@ -180,7 +180,9 @@ class IcebergCommit:
             check_row_delta(found, checked, base.format_version, self._where)
             return found
 
-        self._commit(whole.operation, changes, checked, COMMITS)
+        is_empty = not (removed or deletes or whole.files)
+        nothing = "delete" if validation.ignores_deletes else "overwrite"  # as Iceberg on Spark calls it
+        self._commit(nothing if is_empty else whole.operation, changes, checked, COMMITS)
         needless = sorted({each.location for each in whole.deletes} - {each.location for each in made.deletes})
         storage, known = self.writes.storage, set(self.opened.metadata.snapshots)
         discard(storage, needless, lambda: files_since(reload_table(copy(self.table), storage)[1], known))
@@ -274,10 +276,11 @@ class IcebergCommit:
 
         def attempt(table: Table, now: IcebergTable) -> FailedCommit | None:
             base, storage = self._base(table, now), self.writes.storage
-            # The first snapshot of a branch replaces nothing, so it is an append.
-            done = "append" if operation == "overwrite" and base.head is None else operation
             rebase = None if validation is None else Rebase.create(validation, base, storage)
             found = changes(base, rebase)
+            # The first snapshot of a branch replaces nothing, so it is an append.
+            is_append = operation == "overwrite" and base.head is None and bool(found.added)
+            done = "append" if is_append else operation
             if operation != "replace":  # a `replace` snapshot adds no new rows
                 check_required(self.opened.metadata.schema, now.metadata.schema, self._where)
             return self._publish(table, now, SnapshotProducer(base, storage, done, found, self._summary, rebase))

@@ -355,6 +355,7 @@ def _definition(new: _NewTable) -> TableDefinition:
         comment=new.comment,
         rules=columns.rules,
         cluster_by=tuple(parse_reference(each) for each in new.clusters),
+        command=new.mode.value if new.mode.replaces else "CREATE TABLE",
     )
 
 

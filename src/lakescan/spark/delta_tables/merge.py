@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakescan.options.session_defaults import evolution_of_session
 from lakescan.spark.column_sql.expressions import (
     Expression,
     ExpressionWriter,
@@ -19,7 +20,7 @@ from lakescan.spark.column_sql.expressions import (
 from lakescan.spark.column_sql.source_names import SourceNames, scope_of
 from lakescan.spark.delta_tables.calls import delta_call
 from lakescan.spark.delta_tables.opened import OpenedTable
-from lakescan.spark.session import conf
+from lakescan.spark.session import create_frame
 from lakescan.spark.statements.dml import change
 from lakescan.spark.wap import settings_of_session
 from lakescan.statements.rows.merge import SOURCE
@@ -30,7 +31,6 @@ from lakescan.tables.results import ChangeResult
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_EVOLVES = "spark.databricks.delta.schema.autoMerge.enabled"
 _COUNTS = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
 
 
@@ -163,7 +163,7 @@ class DeltaMergeBuilder:
             [pa.array([value], pa.int64()) for value in counts.values()],
             schema=pa.schema([pa.field(name, pa.int64(), nullable=False) for name in counts]),
         )
-        return self._spark.createDataFrame(rows)
+        return create_frame(self._spark, rows)
 
     def _with(
         self, when: When, action: MergeAction, condition: Expression | None, values: Values | None = None
@@ -204,7 +204,8 @@ def run_merge(spark: SparkSession, merge: _Merge) -> ChangeResult:
         Clause(each.when, each.action, write.condition(each.condition), _assignments(write, each))
         for each in merge.clauses
     )
-    evolves = merge.evolves or (conf(spark, _EVOLVES) or "").lower() == "true"
+    session = settings_of_session(spark)
+    evolves = merge.evolves or bool(evolution_of_session(session, "delta"))
     statement = Merge(
         TableName((alias,), alias), Sql(f"`{SOURCE}`"), source_alias, write.sql(merge.condition), clauses, evolves
     )
@@ -212,7 +213,7 @@ def run_merge(spark: SparkSession, merge: _Merge) -> ChangeResult:
     return merge.table.table.changed_by(
         {},
         lambda target: change(spark, target, statement, {SOURCE: merge.source}, counts_source=True),
-        session=settings_of_session(spark),
+        session=session,
     )
 
 

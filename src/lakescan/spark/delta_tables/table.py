@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lakescan.api.convert import convert_to_delta
 from lakescan.common.identifiers import split_name
-from lakescan.errors import InvalidOption, InvalidStatement, NotATable, UnsupportedFeature
+from lakescan.errors import (
+    InvalidOption,
+    InvalidStatement,
+    NoSuchNamespace,
+    NoSuchSnapshot,
+    NoSuchTable,
+    NotATable,
+    UnsupportedFeature,
+)
 from lakescan.spark.column_sql.expressions import (
     Expression,
     ExpressionWriter,
@@ -24,8 +33,9 @@ from lakescan.spark.delta_tables.calls import delta_call
 from lakescan.spark.delta_tables.merge import DeltaMergeBuilder, new_merge
 from lakescan.spark.delta_tables.opened import OpenedTable, open_name, open_path
 from lakescan.spark.delta_tables.optimize import DeltaOptimizeBuilder
+from lakescan.spark.drop_in.errors import with_class
 from lakescan.spark.executor import SparkExecutor
-from lakescan.spark.session import conf
+from lakescan.spark.session import reason_for_young_files
 from lakescan.spark.statements.dml import change
 from lakescan.spark.wap import settings_of_session
 from lakescan.statements.rows.change_query import ChangeStatement
@@ -36,8 +46,6 @@ from lakescan.storage.locations import absolute
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-_NO_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
 class DeltaTable:
@@ -72,7 +80,8 @@ class DeltaTable:
             AnalysisException: The folder has no Delta table.
         """
         options = dict(hadoopConf or {})
-        return cls(sparkSession, open_path(path, options))
+        with _missing_delta_table():
+            return cls(sparkSession, open_path(path, options))
 
     @classmethod
     @delta_call
@@ -86,7 +95,8 @@ class DeltaTable:
         Raises:
             AnalysisException: There is no such table, or it is not a Delta table.
         """
-        return cls(sparkSession, open_name(sparkSession, tableOrViewName))
+        with _missing_delta_table():
+            return cls(sparkSession, open_name(sparkSession, tableOrViewName))
 
     @classmethod
     @delta_call
@@ -241,9 +251,8 @@ class DeltaTable:
         if retentionHours is not None:
             now = datetime.now().astimezone()
             older = now - timedelta(hours=float(retentionHours))
-        is_checked = (conf(self._spark, _NO_CHECK) or "true").lower() != "false"
-        reason = None if is_checked or older is None else f"{_NO_CHECK}=false"
-        table.remove_orphans(older, ignore_retention=reason, executor=SparkExecutor(self._spark))
+        reason = None if older is None else reason_for_young_files(self._spark)
+        table.remove_orphans(older, ignore_retention=reason, executor=SparkExecutor(self._spark), in_history=True)
         return _empty_frame(self._spark)
 
     @delta_call
@@ -263,7 +272,8 @@ class DeltaTable:
             A frame of one row with the numbers and sizes of files.
         """
         _check(version, int, "version", "an int")
-        return restore_frame(self._spark, self._opened.table.refresh().restore(version))
+        with _restore_errors():
+            return restore_frame(self._spark, self._opened.table.refresh(), version, None)
 
     @delta_call
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
@@ -277,7 +287,8 @@ class DeltaTable:
         """
         _check(timestamp, str, "timestamp", "a string")
         moment = self._moment(timestamp)
-        return restore_frame(self._spark, self._opened.table.refresh().restore(timestamp=moment))
+        with _restore_errors():
+            return restore_frame(self._spark, self._opened.table.refresh(), None, moment)
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """Return a builder that compacts or sorts the table's files."""
@@ -413,6 +424,25 @@ def _session(spark: SparkSession | None) -> SparkSession:
     if found is None:
         raise InvalidOption("there is no active Spark session: pass one")
     return found
+
+
+@contextmanager
+def _missing_delta_table() -> Iterator[None]:
+    """Context manager: a table that is missing, or is not a Delta table, raises Delta's own error."""
+    try:
+        yield
+    except (NoSuchTable, NoSuchNamespace, NotATable) as error:
+        raise with_class(error, "AnalysisException", "DELTA_MISSING_DELTA_TABLE") from error.__cause__
+
+
+@contextmanager
+def _restore_errors() -> Iterator[None]:
+    """Context manager: a version that cannot be restored raises Delta's own error."""
+    try:
+        yield
+    except NoSuchSnapshot as error:
+        earlier = "TIMESTAMP_EARLIER" if "before the oldest" in str(error) else "TABLE_VERSION"
+        raise with_class(error, "AnalysisException", f"DELTA_CANNOT_RESTORE_{earlier}") from error.__cause__
 
 
 def _check(value: object, kind: type, name: str, wanted: str) -> None:

@@ -22,7 +22,7 @@ from lakescan.spark.drop_in.names import FORMATS, new_table_parts, table_parts
 from lakescan.spark.drop_in.session_catalog import SPARK, entries_of, find_full_name
 from lakescan.spark.drop_in.sessions import EnabledSession
 from lakescan.spark.session import conf
-from lakescan.spark.statements.names import NAMESPACE, current_namespace
+from lakescan.spark.statements.names import NAMESPACE, current_namespace, with_default_namespace
 from lakescan.spark.statements.queries import frame_of_name
 from lakescan.spark.statements.sql import run_sql
 from lakescan.spark.types import schema_of
@@ -51,7 +51,7 @@ def current_catalog(session: EnabledSession, catalog: Any) -> Any:
 def set_current_catalog(session: EnabledSession, catalog: Any, catalogName: str) -> Any:
     """Run `setCurrentCatalog`."""
     if catalogName in session.catalogs and catalogName != SPARK:
-        session.spark.conf.set(NAMESPACE, catalogName)
+        session.spark.conf.set(NAMESPACE, "\0".join(with_default_namespace(session.spark, [catalogName])))
         return None
     if _within(session):
         catalog.setCurrentCatalog(catalogName)  # raises Spark's error for an unknown catalog

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakescan.options.session_settings import ENABLED
 from lakescan.spark.drop_in import catalog, merge_into, read, statements, stream, write, write_to
 from lakescan.spark.drop_in.delta_module import provide_delta_module, remove_delta_module
 from lakescan.spark.drop_in.interception import (
@@ -22,7 +23,6 @@ from lakescan.spark.drop_in.interception import (
     running,
 )
 from lakescan.spark.drop_in.sessions import (
-    STATE,
     EnabledSession,
     add_session,
     enable_all,
@@ -105,7 +105,7 @@ def _refresh(state: EnabledSession) -> None:
         found = read_jar_settings({**state.removed, **settings})
         state.update(found.catalogs, found.session_catalog, {**state.removed, **_removable(found)})
         _apply(spark, found, settings)
-        spark.conf.set(STATE, state.to_json())
+        spark.conf.set(ENABLED, state.to_json())
 
 
 def _removable(found: JarSettings) -> dict[str, str]:

@@ -33,6 +33,7 @@ from lakescan.errors import (
 ANALYSIS, ILLEGAL, RUNTIME = "AnalysisException", "IllegalArgumentException", "SparkRuntimeException"
 UNSUPPORTED, JAVA, ARITHMETIC = "UnsupportedOperationException", "Py4JJavaError", "ArithmeticException"
 _SPARK, _ICEBERG = "org.apache.spark.SparkException", "org.apache.iceberg.exceptions"
+_FEATURE = "org.apache.spark.sql.delta.DeltaTableFeatureException"
 _INVARIANT = "org.apache.spark.sql.delta.schema.DeltaInvariantViolationException"
 _VIOLATED, _INCOMPATIBLE = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "INCOMPATIBLE_DATA_FOR_TABLE"
 _ARITY, _UNRESOLVED = "INSERT_COLUMN_ARITY_MISMATCH", "UNRESOLVED_COLUMN.WITH_SUGGESTION"
@@ -100,6 +101,18 @@ _RULES = (
     _Rule(SchemaMismatch, RUNTIME, "NOT_NULL_ASSERT_VIOLATION", r"column '(?P<walkedTypePath>[^']+)' is required, but"),
     _Rule(SchemaMismatch, JAVA, "DELTA_EXCEED_CHAR_VARCHAR_LIMIT", r"is (?:VAR)?CHAR\(\d+\), and", java=_INVARIANT),
     # Columns that do not fit a table
+    _Rule(
+        SchemaMismatch,
+        ANALYSIS,
+        "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED",
+        r"column '(?P<colName>[^']+)' is GENERATED ALWAYS AS IDENTITY",
+    ),
+    _Rule(
+        SchemaMismatch,
+        ANALYSIS,
+        "DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED",
+        r"identity column '(?P<colName>[^']+)' cannot be updated",
+    ),
     _Rule(SchemaMismatch, ANALYSIS, "DELTA_REPLACE_WHERE_MISMATCH", r"do not match replaceWhere"),
     _Rule(SchemaMismatch, ANALYSIS, "DELTA_DUPLICATE_COLUMNS_FOUND.DATA", r"occurs twice", "delta"),
     _Rule(SchemaMismatch, ANALYSIS, f"{_INCOMPATIBLE}.AMBIGUOUS_COLUMN_NAME", r"occurs twice"),
@@ -120,6 +133,7 @@ _RULES = (
     _Rule(QueryFailed, ARITHMETIC, "ARITHMETIC_OVERFLOW", r"OVERFLOW|OUT_OF_RANGE"),
     _Rule(QueryFailed, RUNTIME),
     # Statements and filters
+    _Rule(InvalidStatement, ANALYSIS, "DELTA_MERGE_MISSING_WHEN", r"^the MERGE has no clause"),
     _Rule(InvalidStatement, ANALYSIS, _UNRESOLVED, r"no column '(?P<objectName>[^']*)'"),
     _Rule(InvalidStatement, "ParseException", "UNSUPPORTED_DATATYPE", r"'(?P<typeName>[^']*)' is not a column type"),
     _Rule(InvalidStatement, "ParseException", "PARSE_SYNTAX_ERROR"),
@@ -150,6 +164,21 @@ _RULES = (
     _Rule(
         InvalidOption, ILLEGAL, "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT", r"^VACUUM .*older files may still be in use"
     ),
+    _Rule(InvalidOption, ILLEGAL, "DELTA_MODE_NOT_SUPPORTED", r"^GENERATE (?P<mode>\S*): it takes"),
+    _Rule(
+        InvalidOption,
+        ILLEGAL,
+        "DELTA_ZORDERING_ON_PARTITION_COLUMN",
+        r"^(?P<colName>\S+) is a partition column",
+    ),
+    _Rule(
+        InvalidOption,
+        JAVA,
+        None,
+        r"^Delta has no table feature",
+        java=_FEATURE,
+    ),
+    _Rule(InvalidOption, JAVA, None, r"has no files to add", java="java.io.FileNotFoundException"),
     _Rule(InvalidOption, ANALYSIS, "DELTA_TIMESTAMP_INVALID", r"is not a timestamp", "delta"),
     _Rule(InvalidOption, ILLEGAL, "DELTA_ILLEGAL_OPTION", r"option '(?P<name>[^']+)' has the invalid value", "delta"),
     _Rule(InvalidOption, ILLEGAL),
@@ -158,6 +187,8 @@ _RULES = (
     _Rule(UnsupportedFeature, ANALYSIS, "DELTA_MISSING_CHANGE_DATA", r"did not record changes"),
     _Rule(UnsupportedFeature, ANALYSIS, "DELTA_EMPTY_DATA", r"has no columns for data files"),
     _Rule(UnsupportedFeature, ANALYSIS, "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION", r"table by all of its columns"),
+    _Rule(UnsupportedFeature, ILLEGAL, "DELTA_UNSUPPORTED_DEEP_CLONE", r"a deep clone"),
+    _Rule(UnsupportedFeature, ANALYSIS, "DELTA_CONVERT_NON_PARQUET_TABLE", r"CONVERT TO DELTA"),
     _Rule(UnsupportedFeature, UNSUPPORTED, "DELTA_CANNOT_MODIFY_APPEND_ONLY", r"delta\.appendOnly"),
     _Rule(UnsupportedFeature, UNSUPPORTED),
     _Rule(CommitStateUnknown, JAVA, java=f"{_ICEBERG}.CommitStateUnknownException"),
@@ -172,22 +203,33 @@ _STATES = {
     "CATALOG_NOT_FOUND": "42P08",
     "COLUMN_ALREADY_EXISTS": "42711",
     "DELTA_CANNOT_MODIFY_APPEND_ONLY": "42809",
+    "DELTA_CANNOT_RESTORE_TABLE_VERSION": "22003",
+    "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER": "22003",
+    "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER": "22003",
     "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION": "428FT",
     "DELTA_CDC_START_VERSION_AFTER_LATEST": "22003",
     "DELTA_CONSTRAINT_ALREADY_EXISTS": "42710",
     "DELTA_CONSTRAINT_DOES_NOT_EXIST": "42704",
+    "DELTA_CONVERT_NON_PARQUET_TABLE": "0AKDC",
+    "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION": "42601",
     "DELTA_DUPLICATE_COLUMNS_FOUND": "42711",
     "DELTA_EMPTY_DATA": "428GU",
     "DELTA_EXCEED_CHAR_VARCHAR_LIMIT": "22001",
     "DELTA_FAILED_RECOGNIZE_PREDICATE": "42601",
     "DELTA_FAILED_TO_MERGE_FIELDS": "22005",
+    "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED": "42808",
+    "DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED": "42808",
     "DELTA_ILLEGAL_OPTION": "42616",
     "DELTA_INSERT_COLUMN_ARITY_MISMATCH": "42802",
     "DELTA_INVALID_CDC_RANGE": "22003",
     "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES": "42K05",
     "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS": "42616",
+    "DELTA_MERGE_MISSING_WHEN": "42601",
+    "DELTA_MERGE_UNRESOLVED_EXPRESSION": "42601",
     "DELTA_METADATA_MISMATCH": "42KDG",
     "DELTA_MISSING_CHANGE_DATA": "KD002",
+    "DELTA_MISSING_DELTA_TABLE": "42P01",
+    "DELTA_MODE_NOT_SUPPORTED": "0AKDC",
     "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE": "21506",
     "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION": "23512",
     "DELTA_OPERATION_NOT_ALLOWED_DETAIL": "0AKDC",
@@ -198,13 +240,16 @@ _STATES = {
     "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION": "42816",
     "DELTA_TIMESTAMP_GREATER_THAN_COMMIT": "42816",
     "DELTA_TIMESTAMP_INVALID": "42816",
+    "DELTA_UNSUPPORTED_DEEP_CLONE": "0A000",
     "DELTA_UNSUPPORTED_DROP_COLUMN": "0AKDC",
     "DELTA_UNSUPPORTED_RENAME_COLUMN": "0AKDC",
     "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT": "22003",
     "DELTA_VERSION_NOT_FOUND": "22003",
     "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES": "23001",
+    "DELTA_ZORDERING_ON_PARTITION_COLUMN": "42P10",
     "DIVIDE_BY_ZERO": "22012",
     "EXPECT_TABLE_NOT_VIEW": "42809",
+    "FAILED_TO_LOAD_ROUTINE": "38000",
     "FIELD_ALREADY_EXISTS": "42710",
     "INCOMPATIBLE_DATA_FOR_TABLE": "KD000",
     "INSERT_COLUMN_ARITY_MISMATCH": "21S01",
@@ -364,16 +409,16 @@ def _error_class(self: Any) -> str | None:
 @cache
 def _class_of(kind: Any, base: Any) -> type:
     """Return the class that extends PySpark's class `base`, whose name it has, and lakescan's."""
-    return type(
-        base.__name__,
-        (base, kind),
-        {
-            "__module__": base.__module__,
-            "__doc__": kind.__doc__,
-            "_lakescan_classes": (kind, base),
-            "__init__": lambda self, *arguments: None,
-            "__str__": lambda self: self._lakescan_text,
-            "__reduce__": _reduce,
+    members: dict[str, Any] = {
+        "__module__": base.__module__,
+        "__doc__": kind.__doc__,
+        "_lakescan_classes": (kind, base),
+        "__init__": lambda self, *arguments: None,
+        "__str__": lambda self: self._lakescan_text,
+        "__reduce__": _reduce,
+    }
+    if hasattr(base, "getCondition"):  # not an error of py4j
+        members |= {
             "getCondition": lambda self: self._lakescan_about[1],
             "getErrorClass": _error_class,
             "getMessage": lambda self: self._lakescan_text,
@@ -381,8 +426,8 @@ def _class_of(kind: Any, base: Any) -> type:
             "getSqlState": lambda self: self._lakescan_about[3],
             "getQueryContext": lambda self: [],
             "getBreakingChangeInfo": lambda self: None,
-        },
-    )
+        }
+    return type(base.__name__, (base, kind), members)
 
 
 class JavaException:

@@ -21,7 +21,7 @@ from lakescan.spark.statements.dml import RowChange, count_frame
 from lakescan.spark.statements.names import has_catalog
 from lakescan.spark.statements.statement_routing import frame_of_rows
 from lakescan.spark.types import schema_of
-from lakescan.statements.syntax.commands import Call, Optimize, Reorg
+from lakescan.statements.syntax.commands import Call, Optimize, Reorg, Restore
 from lakescan.statements.syntax.dml import Insert
 from lakescan.statements.syntax.grammar import TableStatement
 from lakescan.statements.syntax.namespaces import Show, ShowKind
@@ -78,7 +78,10 @@ def frame_of_statement(
             return frame_of_rows(spark, rows)
     if (frame := _delta_frame(spark, statement, context, run)) is not None:
         return frame
+    newest = find_table(statement.table, context).version if isinstance(statement, Restore) else None
     found = run()
+    if isinstance(statement, Restore) and find_table(statement.table, context).version == newest:
+        return empty_frame(spark)  # nothing was restored: as Delta, without a row
     if isinstance(statement, Show) and statement.what is ShowKind.VIEWS:
         return frame_of_rows(spark, _with_temporary_views(spark, found, statement.pattern))
     if isinstance(found, pa.Table):

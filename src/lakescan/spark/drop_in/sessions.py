@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary, WeakSet, ref
 
 from lakescan.catalogs.registry import lend, register_catalog, registered_at
 from lakescan.errors import LakescanError, UnsupportedFeature
+from lakescan.options.session_settings import ENABLED
 from lakescan.spark.drop_in.settings import DEFAULT_CATALOG, PREFIX
 from lakescan.spark.following import use_scope
 from lakescan.spark.session import cache_settings, conf
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger("lakescan")
-STATE = "spark.lakescan.enabled"  # session setting: the session's catalogs and sources, as JSON
 Refresh = Callable[["EnabledSession"], None]
 
 
@@ -115,7 +115,7 @@ class EnabledSession:
         return any(other.catalogs.get(name, own) != own for name, own in self.catalogs.items())
 
     def to_json(self) -> str:
-        """Return the state as text for the session's setting `STATE`."""
+        """Return the state as text for the session's setting `ENABLED`."""
         own = {"catalogs": self.catalogs, "session_catalog": self.session_catalog, "removed": self.removed}
         return json.dumps({"state": own, "process": _PROCESS, "changes": self.changes})
 
@@ -181,7 +181,7 @@ def find_session(spark: Any) -> EnabledSession | None:
 def _look_up(spark: Any) -> EnabledSession | None:
     if has_stopped(spark):
         return None
-    text = conf(spark, STATE)
+    text = conf(spark, ENABLED)
     found = None if not text else EnabledSession.from_json(spark, text)
     if found is None and spark not in _DISABLED:
         for hook in _hooks:
@@ -212,7 +212,7 @@ def enable_all(hook: Any) -> None:
 
 def add_session(spark: SparkSession, state: EnabledSession) -> None:
     """Record that a session is enabled, here and in its own settings."""
-    spark.conf.set(STATE, state.to_json())
+    spark.conf.set(ENABLED, state.to_json())
     for other in [each for each, known in _ENABLED.items() if known is None]:
         del _ENABLED[other]  # it may stand for the same session
     _ENABLED[spark] = state
@@ -222,7 +222,7 @@ def add_session(spark: SparkSession, state: EnabledSession) -> None:
 
 def remove_session(spark: SparkSession) -> None:
     """Record that a session is not enabled any more."""
-    spark.conf.unset(STATE)
+    spark.conf.unset(ENABLED)
     _ROOTS.discard(spark)
     for other in [each for each in _ENABLED if each not in _ROOTS]:
         del _ENABLED[other]  # it may stand for the same session
@@ -265,7 +265,7 @@ def forget_removed(owner: Any, key: str) -> None:
     """
     state = _state_of_settings(owner)
     if state is not None and state.removed.pop(key, None) is not None:
-        state.spark.conf.set(STATE, state.to_json())
+        state.spark.conf.set(ENABLED, state.to_json())
 
 
 def _state_of_settings(owner: Any) -> EnabledSession | None:

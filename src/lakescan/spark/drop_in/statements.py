@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +13,15 @@ from lakescan.api.scan import Scan
 from lakescan.api.table import Table
 from lakescan.catalogs.registry import is_known
 from lakescan.common.references import backquote
-from lakescan.errors import InvalidStatement, NoSuchCatalog, UnsupportedFeature
+from lakescan.errors import (
+    InvalidOption,
+    InvalidStatement,
+    NoSuchCatalog,
+    NoSuchSnapshot,
+    NoSuchTable,
+    UnsupportedFeature,
+)
+from lakescan.spark.drop_in.errors import JAVA, with_class
 from lakescan.spark.drop_in.interception import NOT_OURS
 from lakescan.spark.drop_in.results import (
     as_iceberg,
@@ -26,7 +35,14 @@ from lakescan.spark.drop_in.session_catalog import convert_table, create_view, m
 from lakescan.spark.drop_in.sessions import EnabledSession, find_session
 from lakescan.spark.session import is_connect
 from lakescan.spark.statements.dml import change_rows, changes_own_table
-from lakescan.spark.statements.names import NAMESPACE, current_namespace, has_catalog, is_temporary, run_use
+from lakescan.spark.statements.names import (
+    NAMESPACE,
+    current_namespace,
+    has_catalog,
+    is_temporary,
+    run_use,
+    with_default_namespace,
+)
 from lakescan.spark.statements.session_tables import full_name
 from lakescan.spark.statements.sql import run_table_statement, statement_context
 from lakescan.spark.statements.statement_routing import (
@@ -63,6 +79,7 @@ _FUNCTIONS = re.compile(
 _SET_CATALOG = re.compile(r"\s*set\s+catalog\s+(?:`([^`]+)`|'([^']+)'|(\w+))\s*;?\s*", re.IGNORECASE)
 _STATISTICS = re.compile(r"\s*(analyze\s+table|load\s+data|msck\s+repair\s+table|repair\s+table)\b", re.IGNORECASE)
 _AS = re.compile(r"\bas\s*\Z", re.IGNORECASE)
+_BRANCH = re.compile(r"\.\s*`?branch_", re.IGNORECASE)
 _BY_PATH = re.compile(_ALWAYS, re.IGNORECASE)
 _Found = TypeVar("_Found")
 _GIVEN = "lakescan_frame_"  # the beginning of the names of frames in a statement
@@ -145,7 +162,8 @@ def run_statement(spark: SparkSession, text: str, args: Arguments, frames: Mappi
     statement = statement_of(text)
     match statement.kind:
         case StatementKind.QUERY:
-            return _checked(spark, text, lambda: run_query(spark, statement.text, args, frames))
+            with _errors_of_branches(text):
+                return _checked(spark, text, lambda: run_query(spark, statement.text, args, frames))
         case StatementKind.DESCRIBE:
             before = "DESCRIBE QUERY "
             return _checked(spark, text, lambda: run_query(spark, statement.text, args, frames, before))
@@ -234,7 +252,8 @@ def _run_other(spark: SparkSession, text: str, args: Arguments, frames: Mapping[
     if ours is not None:
         ours = as_iceberg(ours)
         context = statement_context(spark, text, args, frames)
-        return frame_of_statement(spark, ours, context, lambda: run_table_statement(spark, ours, context))
+        with _errors_of_procedures() if first == "CALL" else nullcontext():
+            return frame_of_statement(spark, ours, context, lambda: run_table_statement(spark, ours, context))
     if first in ("CREATE", "REPLACE"):
         return _run_spark_statement(spark, read_spark_statement(text), args, frames)
     catalog = find_catalog(spark, text)
@@ -244,6 +263,32 @@ def _run_other(spark: SparkSession, text: str, args: Arguments, frames: Mapping[
         check_syntax(spark, text)
         raise refuse(text, catalog)
     return None
+
+
+@contextmanager
+def _errors_of_procedures() -> Iterator[None]:
+    """Context manager: raise the errors of CALL with the classes of Iceberg's procedures."""
+    try:
+        yield
+    except NoSuchTable as error:
+        raise with_class(error, JAVA, "java.lang.RuntimeException") from error.__cause__
+    except NoSuchSnapshot as error:
+        raise with_class(error, JAVA, "org.apache.iceberg.exceptions.ValidationException") from error.__cause__
+    except InvalidOption as error:
+        if str(error).startswith("there is no procedure"):
+            raise with_class(error, "AnalysisException", "FAILED_TO_LOAD_ROUTINE") from error.__cause__
+        raise
+
+
+@contextmanager
+def _errors_of_branches(text: str) -> Iterator[None]:
+    """Context manager: a branch in the name of a table that does not exist raises Iceberg's own error."""
+    try:
+        yield
+    except NoSuchSnapshot as error:
+        if _BRANCH.search(text) is None:
+            raise
+        raise with_class(error, JAVA, "org.apache.iceberg.exceptions.ValidationException") from error.__cause__
 
 
 def _refuse_statistics(text: str) -> None:
@@ -264,7 +309,7 @@ def _refuse_statistics(text: str) -> None:
 
 def _set_catalog(spark: SparkSession, name: str) -> DataFrame | None:
     if is_known(name) and not has_catalog(spark, name):
-        spark.conf.set(NAMESPACE, name)
+        spark.conf.set(NAMESPACE, "\0".join(with_default_namespace(spark, [name])))
         return empty_frame(spark)
     if current_namespace(spark):
         if not has_catalog(spark, name):

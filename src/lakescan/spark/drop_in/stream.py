@@ -10,6 +10,7 @@ from lakescan.api.open import table as open_table
 from lakescan.catalogs.formats import DEFAULT, exists
 from lakescan.common.references import backquote
 from lakescan.errors import NoSuchTable, SchemaMismatch
+from lakescan.options.session_defaults import evolution_of_session
 from lakescan.spark.drop_in.calls import Calls
 from lakescan.spark.drop_in.interception import CALLS, NOT_OURS, recorded_calls
 from lakescan.spark.drop_in.names import FORMATS, new_table_parts, table_parts
@@ -17,6 +18,7 @@ from lakescan.spark.drop_in.read import parts_of_place
 from lakescan.spark.drop_in.session_catalog import SPARK
 from lakescan.spark.drop_in.sessions import EnabledSession, check_streams
 from lakescan.spark.session import conf, is_connect
+from lakescan.spark.wap import settings_of_session
 from lakescan.spark.writing.table_writer import to_table as start_to_table
 
 _CHECKPOINTS = "spark.sql.streaming.checkpointLocation"  # session setting: the folder of checkpoints
@@ -186,7 +188,7 @@ def _start(session: EnabledSession, writer: Any, parts: tuple[str, ...], calls: 
         calls.partition_by if is_new else None,
         calls.query_name,
         (),
-        {**options, **_checkpoint(session, calls)},
+        {**options, **evolution_of_session(settings_of_session(session.spark), source), **_checkpoint(session, calls)},
     )
 
 

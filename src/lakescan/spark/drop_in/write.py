@@ -28,6 +28,8 @@ from lakescan.errors import (
     nearest,
 )
 from lakescan.options.declaration import normalise_name
+from lakescan.options.session_defaults import evolution_of_session
+from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.spark.drop_in.calls import Calls
 from lakescan.spark.drop_in.errors import ANALYSIS, ILLEGAL, JAVA, errors_of_format, with_class
@@ -42,7 +44,7 @@ from lakescan.spark.types import schema_of_rows
 from lakescan.spark.wap import settings_of_session
 from lakescan.spark.writing.write import SparkRows
 from lakescan.statements.duckdb.types import spark_type
-from lakescan.statements.rows.store_assignment import cast_to_column
+from lakescan.statements.rows.store_assignment import cast_to_column, differs_inside
 from lakescan.statements.rows.target import ChangedTable, changed_table
 from lakescan.statements.syntax.text import TableName
 from lakescan.statements.syntax.types import text_literal
@@ -148,7 +150,7 @@ def save_delta(
     """
     if cluster_by:
         raise UnsupportedFeature("clusterBy of a table without a name", "Create it with CREATE TABLE ... CLUSTER BY.")
-    given = effective_options(options, "delta")
+    given = _with_evolution(effective_options(options, "delta"), settings_of_session(frame.sparkSession), "delta")
     if mode == "overwrite" and _is_dynamic(frame.sparkSession, given):
         given["overwrite-mode"] = "dynamic"
     if partition_by is not None:
@@ -235,7 +237,7 @@ def _save_named(
     cluster_by = tuple(parse_reference(each) for each in calls.cluster_by or ())
     create_named(
         *(frame, parts, by, cluster_by, {}, calls.options, calls.format),
-        replaces=mode == "overwrite",
+        command="CREATE OR REPLACE TABLE" if mode == "overwrite" else "CREATE TABLE",
     )
 
 
@@ -301,7 +303,7 @@ def append_named(frame: Any, parts: tuple[str, ...], options: Mapping[str, Any])
     """Append a data frame to a table or branch, matching columns by name; raises `NoSuchTable`."""
     found = _open(frame, parts)
     with errors_of_format(found.table.format):
-        given = effective_options(options, found.table.format)
+        given = _with_evolution(effective_options(options, found.table.format), found.session, found.table.format)
         given.pop("replaceWhere", None)
         with _branch_errors():
             found.run(
@@ -326,7 +328,7 @@ def overwrite_named(
     found = _open(frame, parts)
     format_name = found.table.format
     with errors_of_format(format_name):
-        given = effective_options(options, format_name)
+        given = _with_evolution(effective_options(options, format_name), found.session, format_name)
         is_dynamic = dynamic or (format_name == "delta" and where is None and _is_dynamic(frame.sparkSession, given))
         if is_dynamic:
             given["overwrite-mode"] = "dynamic"
@@ -350,7 +352,7 @@ def create_named(
     options: Mapping[str, Any],
     provider: str | None,
     *,
-    replaces: bool = False,
+    command: str = "CREATE TABLE",
 ) -> None:
     """Create or replace a table of a catalog with the columns and rows of a data frame, in one commit.
 
@@ -362,7 +364,7 @@ def create_named(
         properties: Table properties.
         options: Options of the write.
         provider: A format of tables, or of the files of an Iceberg table; None for the catalog's format.
-        replaces: Whether the table is replaced if it exists.
+        command: CREATE TABLE, REPLACE TABLE or CREATE OR REPLACE TABLE.
     """
     format_name = _table_format(parts, provider)
     whole = dict(properties)
@@ -381,7 +383,9 @@ def create_named(
         properties={key: value for key, value in whole.items() if key.lower() not in _LOCATIONS},
         location=str(locations[0]) if locations else None,
         cluster_by=cluster_by,
+        command=command,
     )
+    replaces = command != "CREATE TABLE"
     for name in ("mergeSchema", "overwriteSchema", "replaceWhere", "overwrite-mode", "partitionOverwriteMode"):
         given.pop(name, None)  # a table that is created has the columns of the rows
     catalog, within = Catalog(parts[0]), str(Identifier(parts[1], parts[2:-1], parts[-1]))
@@ -426,6 +430,13 @@ def effective_options(options: Mapping[str, Any], format_name: str) -> dict[str,
     return found
 
 
+def _with_evolution(options: Mapping[str, Any], session: SessionSettings, format_name: str) -> dict[str, Any]:
+    """Return the options with `mergeSchema` if the session sets it and they do not set the columns otherwise."""
+    if {normalise_name(each) for each in options} & {"mergeschema", "overwriteschema"}:
+        return dict(options)
+    return {**options, **evolution_of_session(session, format_name)}
+
+
 def _open(frame: Any, parts: tuple[str, ...]) -> ChangedTable:
     with _branch_errors():
         found = changed_table(TableName(parts), (), {})
@@ -457,7 +468,9 @@ def _rows(frame: Any, target: Target, options: WriteOptions, format_name: str) -
         value, kind, field = backquote(column), spark_type(arrow.type), fields.get(column.lower())
         text = value
         is_text = kind == t.STRING and format_name != "delta"
-        if field is not None and not is_text and not isinstance(kind, t.Struct | t.ListOf | t.MapOf):
+        is_nested = isinstance(kind, t.Struct | t.ListOf | t.MapOf)
+        is_cast_here = field is not None and (not is_nested or differs_inside(kind, field.type, ansi=ansi))
+        if field is not None and not is_text and is_cast_here:
             text = cast_to_column(value, kind, field, ansi=ansi)
         is_cast = is_cast or text != value
         texts.append(f"{text} AS {value}")

@@ -100,7 +100,7 @@ class EnabledTableWriter:
                 return
             if has_table(self._parts):
                 raise TableExists(f"{dotted_name(self._parts)} already exists: createOrReplace() replaces it")
-            self._create(replaces=False)
+            self._create("CREATE TABLE")
 
     def replace(self) -> None:
         """Replace the table by one with the columns and rows of the data frame, in one commit.
@@ -111,12 +111,12 @@ class EnabledTableWriter:
         with self._action():
             if not has_table(self._parts):
                 raise NoSuchTable(f"{dotted_name(self._parts)} does not exist: createOrReplace() creates it")
-            self._create(replaces=True)
+            self._create("REPLACE TABLE")
 
     def createOrReplace(self) -> None:
         """Create the table, or replace it if it exists."""
         with self._action():
-            self._create(replaces=True)
+            self._create("CREATE OR REPLACE TABLE")
 
     def append(self) -> None:
         """Append the rows. Columns are matched by name.
@@ -148,14 +148,14 @@ class EnabledTableWriter:
         with self._action():
             overwrite_named(self._frame, self._parts, None, self._options, dynamic=True)
 
-    def _create(self, *, replaces: bool) -> None:
+    def _create(self, command: str) -> None:
         if is_path(self._parts):
             self._save_in_folder("overwrite")
             return
         create_named(
             *(self._frame, self._parts, self._by, self._cluster_by),
             *(self._properties, self._options, self._provider),
-            replaces=replaces,
+            command=command,
         )
 
     def _save_in_folder(self, mode: str) -> None:

@@ -21,6 +21,7 @@ from pyroaring import BitMap64
 from pyspark.sql import functions as F
 
 from lakescan.reading.deletes.deletion_vectors import words_of
+from lakescan.spark.session import create_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -134,7 +135,7 @@ class FileFacts:
         else:
             known = pa.table({_EXPECTED: self._paths, _PLACE: pa.array(range(len(self._paths)), pa.int32())})
             rows = frame.select(*columns, index, F.col("_metadata.file_path").alias(PATH))
-            expected = F.broadcast(self._spark.createDataFrame(known))
+            expected = F.broadcast(create_frame(self._spark, known))
             rows = rows.join(expected, F.col(PATH) == F.col(_EXPECTED), "left_outer")
             is_unknown = F.col(_PLACE).isNull()
         error = F.raise_error(F.lit(_UNKNOWN_FILE)).cast("boolean")

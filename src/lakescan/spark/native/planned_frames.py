@@ -32,7 +32,7 @@ from lakescan.spark.native.lanes import Lanes, choose_lanes, why_arrow
 from lakescan.spark.native.native_frame import NativeFrame, native_frame
 from lakescan.spark.native.packed_files import java_class
 from lakescan.spark.optimizer_rules import RAISED
-from lakescan.spark.session import is_connect, parallelism, session_zone
+from lakescan.spark.session import create_frame, is_connect, parallelism, session_zone
 from lakescan.spark.session_lane import why_session
 from lakescan.spark.source.data_source import FollowingSource, ScanSource
 from lakescan.spark.source.partitions import read_plan
@@ -208,10 +208,10 @@ def metadata_frame(spark: SparkSession, table: MetadataTable, read: FollowingRea
     if len(parts) > _MOST_READ_HERE:
         sent = pa.table({"part": pa.array([pickle.dumps(each, protocol=5) for each in parts], pa.binary())})
         tasks = min(len(parts), 4 * parallelism(spark))
-        return spark.createDataFrame(sent).coalesce(1).repartition(tasks).mapInArrow(lakescan_metadata, schema)
+        return create_frame(spark, sent).coalesce(1).repartition(tasks).mapInArrow(lakescan_metadata, schema)
     found = [narrow(batch) for part in parts for batch in table.read(part)]
     rows = pa.Table.from_batches(found, schema=arrow_schema(schema))
-    return spark.createDataFrame(rows, schema) if len(rows) else spark.createDataFrame([], schema)
+    return create_frame(spark, rows, schema) if len(rows) else spark.createDataFrame([], schema)
 
 
 def _plan(spark: SparkSession, scan: ScanSpec) -> ScanPlan:

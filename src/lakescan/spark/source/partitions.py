@@ -32,7 +32,7 @@ from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.context import ReadContext, select_columns
 from lakescan.reading.net_changes import drop_carry_overs
 from lakescan.reading.reader import read_group
-from lakescan.spark.session import parallelism
+from lakescan.spark.session import create_frame, parallelism
 from lakescan.spark.types import as_spark_batch, schema_of
 from lakescan.tables.scan_spec import ScanSpec
 
@@ -196,6 +196,6 @@ def read_plan(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, numbered: pa.
                     yield found
 
     # Repartitioning one partition assigns rows round-robin, so that each new partition gets one group.
-    sent = spark.createDataFrame(table).coalesce(1).repartition(len(shared))
+    sent = create_frame(spark, table).coalesce(1).repartition(len(shared))
     frame = sent.mapInArrow(lakescan_read, returned)
     return frame if plan.limit is None else frame.limit(plan.limit)

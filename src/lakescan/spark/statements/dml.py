@@ -26,6 +26,7 @@ from pyroaring import BitMap64
 from lakescan.api.scan import Scan
 from lakescan.common.metadata_columns import FILE, POS
 from lakescan.errors import LakescanError, QueryFailed
+from lakescan.options.session_defaults import evolution_of_session
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.following import in_one_state
@@ -238,6 +239,8 @@ def _run_change(
     counts_source: bool = False,
 ) -> ChangeResult:
     found = replace(target, session=settings_of_session(spark))
+    if isinstance(statement, Merge) and evolution_of_session(found.session, found.table.format):
+        statement = replace(statement, with_schema_evolution=True)
     run = partial(change, spark, counts_source=counts_source)
     return found.run({}, lambda target, _: run(target, statement, frames, args or None))
 

@@ -51,8 +51,15 @@ def run_use(spark: SparkSession, text: str, args: Arguments = None) -> DataFrame
         found = run()
         spark.conf.unset(NAMESPACE)
         return found
-    spark.conf.set(NAMESPACE, "\0".join(namespace_of(target, within)))
+    found = namespace_of(target, within)
+    spark.conf.set(NAMESPACE, "\0".join(with_default_namespace(spark, found) if len(found) == 1 else found))
     return None
+
+
+def with_default_namespace(spark: SparkSession, catalog: Sequence[str]) -> tuple[str, ...]:
+    """Return the name of a catalog, followed by the namespace in its property `default-namespace` in the session."""
+    default = conf(spark, f"spark.sql.catalog.{catalog[0]}.default-namespace") or ""
+    return (catalog[0], *(part for part in default.split(".") if part))
 
 
 def has_catalog(spark: SparkSession, name: str) -> bool:

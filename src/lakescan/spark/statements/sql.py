@@ -13,6 +13,7 @@ from lakescan.api.table import Table
 from lakescan.common.references import backquote
 from lakescan.errors import UnsupportedFeature
 from lakescan.spark.executor import SparkExecutor
+from lakescan.spark.session import reason_for_young_files
 from lakescan.spark.statements.dml import changes_own_table, run_row_statement
 from lakescan.spark.statements.names import current_namespace, is_of_session, run_use
 from lakescan.spark.statements.queries import (
@@ -120,4 +121,5 @@ def statement_context(spark: SparkSession, text: str, args: Arguments, frames: M
         make_view,
         partial(source_table, spark),
         temporary=temporary,
+        ignore_retention=partial(reason_for_young_files, spark),
     )

@@ -18,6 +18,7 @@ from lakescan.errors import (
     UnsupportedFeature,
     nearest,
 )
+from lakescan.spark.session import create_frame
 from lakescan.spark.statements.names import has_catalog, is_of_session, is_temporary
 from lakescan.spark.statements.session_tables import qualify_statement
 from lakescan.statements.rows.target import names_table
@@ -163,7 +164,7 @@ def frame_of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         return spark.createDataFrame([], from_arrow_schema(rows.schema))
-    return spark.createDataFrame(rows)
+    return create_frame(spark, rows)
 
 
 # Spark looks for tables of lakescan's catalogs in its own catalogs, and complains about the parts of their names.

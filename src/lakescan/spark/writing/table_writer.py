@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -148,7 +149,7 @@ class TableWriter:
         """
         if self._target.path is not None:
             return self._create_in_folder()
-        return self._create_table(replace=False)
+        return self._create_table("CREATE TABLE")
 
     def replace(self) -> WriteResult:
         """Replace the table by one with the columns and rows of the frame, in one commit, keeping the table's history.
@@ -164,7 +165,7 @@ class TableWriter:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").replace()
         """
         self._open_table()
-        return self._create_table(replace=True)
+        return self._create_table("REPLACE TABLE")
 
     def createOrReplace(self) -> WriteResult:
         """Create the table, or replace it if it exists; see `create` and `replace`.
@@ -172,7 +173,7 @@ class TableWriter:
         Example:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").createOrReplace()
         """
-        return self._create_table(replace=True)
+        return self._create_table("CREATE OR REPLACE TABLE")
 
     def append(self) -> WriteResult:
         """Append the rows to an existing table. Columns are matched by name.
@@ -255,18 +256,18 @@ class TableWriter:
         given = {**self._properties, **self._options}
         return next((str(value) for key, value in given.items() if key.lower() in _LOCATIONS), None)
 
-    def _create_table(self, *, replace: bool) -> WriteResult:
+    def _create_table(self, command: str) -> WriteResult:
         if self._target.path is not None:
             raise UnsupportedFeature(
                 f"replacing the table at {self._target.path}", "It has no name in a catalog: overwrite(True) its rows."
             )
-        definition = self._definition
+        definition = dataclasses.replace(self._definition, command=command)
         return self._target.catalog.create_with(
             self._target.within,
             definition,
             self._frame,
             format=self._format or DEFAULT,
-            replace=replace,
+            replace=command != "CREATE TABLE",
             options={key: value for key, value in self._options.items() if key.lower() not in _LOCATIONS},
         )
 

@@ -51,6 +51,7 @@ from lakescan.tables import row_changes
 from lakescan.tables.base import Target
 from lakescan.tables.capabilities import Overwrites, RowLevelChanges, commit_columns, require
 from lakescan.tables.commit_files import add_new_columns, remove_on_failure
+from lakescan.tables.copy_on_write import join_small_files
 from lakescan.tables.results import ChangeResult, WriteResult
 from lakescan.tables.row_changes import OperationTimes, RowChanges
 from lakescan.tables.scan_spec import PlanCache, ScanSpec
@@ -256,6 +257,13 @@ class Change:
         scan, rewrite = (None, None) if found is None else (found - self.started, now - found)
         files = [*sunk.files, *done.files]
         written: list[Any] = [*files, *sunk.change_files, *done.deletes]
+        if self._joins_files and len(files) > 1:
+            try:
+                files = join_small_files(self.target.writes, files)
+            except BaseException:
+                self.target.storage.remove([each.location for each in written])
+                raise
+            written = [*files, *sunk.change_files, *done.deletes]
         deleted, copied = done.changed - sunk.counts.updated, sum(each.rows for each in done.files)
         counts = replace(sunk.counts, deleted=deleted, copied=copied)
         changes = RowChanges(
@@ -269,7 +277,7 @@ class Change:
             self._parameters,
             OperationTimes(now - self.started, scan, rewrite),
         )
-        if not changes:
+        if not changes and not self._records_no_change:
             commit_columns(self.target)
             return ChangeResult()
         with remove_on_failure(self.target, written):
@@ -284,6 +292,16 @@ class Change:
             sum(each.size for each in files),
             note=self.target.writes.note if files else "",
         )
+
+    @property
+    def _records_no_change(self) -> bool:
+        """Whether a statement that changes no row commits: in an enabled session, as Iceberg on Spark does."""
+        return self.target.writes.options.session.is_enabled and self.target.scan.table.name == "iceberg"
+
+    @property
+    def _joins_files(self) -> bool:
+        """Whether small files of a partition are joined. With vectors, Delta on Spark keeps updated rows apart."""
+        return self.mode is row_changes.RowLevelOperationMode.COPY_ON_WRITE or self.target.scan.table.name == "iceberg"
 
     @property
     def _parameters(self) -> Mapping[str, str]:

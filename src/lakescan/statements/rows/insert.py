@@ -16,6 +16,7 @@ from lakescan.common import types as t
 from lakescan.common.references import backquote, parse_reference, split_list
 from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
+from lakescan.options.session_defaults import evolution_of_session
 from lakescan.options.write import WriteOptions
 from lakescan.statements.rows.store_assignment import MemberRules, cast_to_column, match_names
 from lakescan.statements.rows.target import ChangedTable, changed_table
@@ -256,7 +257,8 @@ def run_insert(
     count = len(_fields_of(found.table.partitioning))
     given = [value for _, value in statement.partition if value is not None]
     is_dynamic = dynamic and statement.overwrite and statement.replace_where is None and len(given) < count
-    more: dict[str, Any] = {"mergeSchema": True} if statement.with_schema_evolution else {}
+    evolution = {"mergeSchema": True} if statement.with_schema_evolution else {}
+    more: dict[str, Any] = {**evolution_of_session(found.session, found.table.format), **evolution}
     options = {**more, **({"overwrite-mode": "dynamic"} if is_dynamic else {}), **statement.options}
     return found.run(
         options,

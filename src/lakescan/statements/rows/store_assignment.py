@@ -63,9 +63,9 @@ def cast_to_column(
 ) -> str:
     """Return the SQL of a value, cast to the type of a column.
 
-    Structs, arrays and maps are usually left to the writer, which matches members by name. They are cast only if they
-    have nulls without a type, as in `array()`. Values of types that Spark does not have (Arrow times of day, UUIDs) are
-    left to the writer too.
+    Structs, arrays and maps are left to the writer, which matches members by name, unless they have nulls without a
+    type, as in `array()`, or values inside that need a cast (see `differs_inside`). Values of types that Spark does not
+    have (Arrow times of day, UUIDs) are left to the writer too.
 
     Args:
         value_sql: An expression, in parentheses if it has operators. Without `ansi`, it may occur more than once in the
@@ -92,7 +92,8 @@ def cast_to_column(
     check_members(column.name, found, kind, members)
     if own is not None and isinstance(found, t.Struct) and isinstance(kind, t.Struct) and found != kind:
         value_sql = _keep_members(value_sql, found, kind, own)
-    if nested.is_filled(found, kind) and (name := _nested_type_name(kind)) is not None:
+    needs_cast = nested.is_filled(found, kind) or differs_inside(found, kind, ansi=ansi)
+    if needs_cast and (name := _nested_type_name(kind)) is not None:
         return f"CAST({value_sql} AS {name})"
     is_left = isinstance(found, ForeignType) or (_is_nested(found) and _is_nested(kind))
     if found in (kind, t.UNKNOWN) or is_left:
@@ -218,6 +219,36 @@ def _keep_members(value: str, found: t.Struct, kind: t.Struct, own: str) -> str:
             place = _keep_members(text, one.type, each.type, place) if is_struct else text  # type: ignore[arg-type]
         members.append(f"{text_literal(each.name)}, {place}")
     return f"CASE WHEN {value} IS NULL THEN NULL ELSE named_struct({', '.join(members)}) END"
+
+
+def differs_inside(found: t.Type, kind: t.Type, *, ansi: bool) -> bool:
+    """Return whether a nested value equals the column's type except for types inside that store assignment casts.
+
+    False if members have other names or another order, and, without `ansi`, if a cast inside may fail: its SQL would
+    return null then.
+    """
+    if not (_is_nested(found) and _is_nested(kind)) or nested.are_same(found, kind):
+        return False
+    return _is_cast_inside(found, kind, ansi)
+
+
+def _is_cast_inside(found: t.Type, kind: t.Type, ansi: bool) -> bool:
+    match found, kind:
+        case t.Struct(), t.Struct():
+            pairs = list(zip(found.fields, kind.fields, strict=False))
+            if len(found.fields) != len(kind.fields) or any(a.name.lower() != b.name.lower() for a, b in pairs):
+                return False
+            return all(_is_cast_inside(a.type, b.type, ansi) for a, b in pairs)
+        case t.ListOf(), t.ListOf():
+            return _is_cast_inside(found.element.type, kind.element.type, ansi)
+        case t.MapOf(), t.MapOf():
+            return _is_cast_inside(found.key.type, kind.key.type, ansi) and _is_cast_inside(
+                found.value.type, kind.value.type, ansi
+            )
+    wanted = comparable_type(kind)
+    if found in (wanted, t.UNKNOWN):
+        return True
+    return _is_assignable(found, wanted) and (ansi or _always_fits(found, wanted))
 
 
 def _is_nested(kind: t.Type) -> bool:

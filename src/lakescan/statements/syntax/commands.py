@@ -8,7 +8,7 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
-from lakescan.errors import InvalidFilter, UnsupportedFeature
+from lakescan.errors import InvalidFilter, InvalidStatement, UnsupportedFeature
 from lakescan.expressions.scalar.parse import escape_doubled_quotes
 from lakescan.expressions.sql import literal_of
 from lakescan.statements.syntax.layout import State, read_state
@@ -19,12 +19,21 @@ from lakescan.statements.syntax.types import read_type
 
 
 @dataclass(frozen=True)
+class ConstantExpression:
+    """An expression without columns, such as `now() - INTERVAL 3 DAYS`, whose value the engine computes."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Call:
     """CALL catalog.system.procedure(...).
 
     - `name`: the parts of the procedure's name.
     - `positional`: the values of the positional arguments, which come before named ones.
     - `named`: the values of the named arguments, by name in lower case.
+
+    A value may be a `ConstantExpression`.
     """
 
     name: tuple[str, ...]
@@ -122,11 +131,27 @@ def read_call(words: TokenReader) -> Call:
                 argument = words.name("the name of a parameter").lower()
                 if argument in named:
                     raise words.error(f"the parameter {argument!r} is given twice", start)
-                named[argument] = constant(words, start + 2, stop)
+                named[argument] = _argument(words, start + 2, stop)
             else:
-                positional.append(constant(words, start, stop))
+                positional.append(_argument(words, start, stop))
     words.at = end + 1
     return Call(name, tuple(positional), named)
+
+
+def _argument(words: TokenReader, start: int, end: int) -> Any:
+    """Return the value of a constant, or a `ConstantExpression`; raises the errors of `constant`."""
+    import sqlglot
+    from sqlglot import exp
+
+    try:
+        return constant(words, start, end)
+    except InvalidStatement as error:
+        if isinstance(error.__cause__, InvalidFilter):
+            text = words.with_literals(words.between(start, end, "a value")).text
+            tree = sqlglot.parse_one(escape_doubled_quotes(text), dialect="spark")
+            if not tree.find(exp.Column, exp.Query, exp.Placeholder, exp.AggFunc):
+                return ConstantExpression(text)
+        raise
 
 
 def constant(words: TokenReader, start: int, end: int) -> Any:

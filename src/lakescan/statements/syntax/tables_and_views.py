@@ -55,6 +55,13 @@ class CreateTable:
     like: TableName | None = None
     clone: CloneOf | None = None
 
+    @property
+    def command(self) -> str:
+        """CREATE TABLE, REPLACE TABLE or CREATE OR REPLACE TABLE."""
+        if not self.replaces:
+            return "CREATE TABLE"
+        return "CREATE OR REPLACE TABLE" if self.creates else "REPLACE TABLE"
+
 
 @dataclass(frozen=True)
 class DropTable:

@@ -16,7 +16,17 @@ from lakescan.errors import InvalidOption, InvalidStatement, NoSuchCatalog, Unsu
 from lakescan.expressions.sql_condition import references
 from lakescan.statements.procedures import bind_arguments, changes_of, find_procedure
 from lakescan.statements.procedures import call as call_procedure
-from lakescan.statements.syntax.commands import Call, Convert, Generate, Optimize, Refresh, Reorg, Restore, Vacuum
+from lakescan.statements.syntax.commands import (
+    Call,
+    ConstantExpression,
+    Convert,
+    Generate,
+    Optimize,
+    Refresh,
+    Reorg,
+    Restore,
+    Vacuum,
+)
 from lakescan.statements.syntax.types import name_text, type_text
 from lakescan.statements.tables.context import StatementContext, find_table
 from lakescan.tables.results import CompactResult
@@ -53,12 +63,23 @@ def call(wanted: Call, context: StatementContext) -> pa.Table:
             f"{', '.join(catalog_names()) or 'none'}"
         )
     catalog = Catalog(names[0])
+    positional = [_value_of(each, context) for each in wanted.positional]
+    named = {each: _value_of(value, context) for each, value in wanted.named.items()}
     if name.lower() == "create_changelog_view" and context.make_view is not None:
-        arguments = bind_arguments(find_procedure(name), wanted.positional, wanted.named)
+        arguments = bind_arguments(find_procedure(name), positional, named)
         view, changes = changes_of(catalog, arguments)
         context.make_view(view, changes)
         return pa.table({"changelog_view": [view]})
-    return call_procedure(catalog, name, wanted.positional, wanted.named, context.executor, context.source_table)
+    return call_procedure(catalog, name, positional, named, context.executor, context.source_table)
+
+
+def _value_of(argument: Any, context: StatementContext) -> Any:
+    """Return the value of an argument; the engine computes that of an expression."""
+    if not isinstance(argument, ConstantExpression):
+        return argument
+    found: Any = context.rows(f"SELECT {argument.text} AS value")
+    rows = found.toArrow() if hasattr(found, "toArrow") else found.to_arrow()
+    return rows.column(0)[0].as_py()
 
 
 def optimize(wanted: Optimize, context: StatementContext) -> pa.Table:
@@ -82,6 +103,10 @@ def optimize(wanted: Optimize, context: StatementContext) -> pa.Table:
             "BY first, or leave FULL out"
         )
     options: dict[str, Any] = {}
+    partitions = {each.lower() for each in _detail(table).get("partitionColumns") or ()}
+    for each in wanted.zorder_by:
+        if each.lower() in partitions:
+            raise InvalidOption(f"{each} is a partition column. Z-Ordering can only be performed on data columns")
     if columns := list(wanted.zorder_by) or clustered:
         options = {"strategy": "zorder", "zorder_by": columns}
     if wanted.full:
@@ -146,10 +171,11 @@ def reorg(wanted: Reorg, context: StatementContext) -> pa.Table:
 def vacuum(wanted: Vacuum, context: StatementContext) -> pa.Table:
     """Run VACUUM. Returns the files that would be deleted for DRY RUN, and otherwise the table's folder.
 
-    Raises `InvalidOption` for RETAIN of less than 24 hours.
+    Raises `InvalidOption` for RETAIN of less than 24 hours, unless a setting of the session allows it.
     """
     table = find_table(wanted.table, context)
-    if wanted.hours is not None and wanted.hours < _LEAST_HOURS:
+    reason = None if wanted.hours is None else context.ignore_retention()
+    if wanted.hours is not None and wanted.hours < _LEAST_HOURS and reason is None:
         raise InvalidOption(
             f"VACUUM ... RETAIN {wanted.hours:g} HOURS: older files may still be in use by readers and writers. Retain "
             f"at least {_LEAST_HOURS} hours."
@@ -157,7 +183,13 @@ def vacuum(wanted: Vacuum, context: StatementContext) -> pa.Table:
     older = None if wanted.hours is None else datetime.now(UTC) - timedelta(hours=wanted.hours)
     inventory = None if wanted.inventory is None else context.rows(_inventory_query(wanted.inventory.text))
     result = table.remove_orphans(
-        older, dry_run=wanted.dry_run, lite=wanted.lite, inventory=inventory, executor=context.executor
+        older,
+        dry_run=wanted.dry_run,
+        lite=wanted.lite,
+        inventory=inventory,
+        ignore_retention=reason,
+        executor=context.executor,
+        in_history=True,
     )
     return pa.table({"path": pa.array(list(result) if wanted.dry_run else [table.folder], pa.string())})
 

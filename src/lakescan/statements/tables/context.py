@@ -29,6 +29,7 @@ class StatementContext:
     - `executor`: runs the reading and writing of files; threads of this process if it is None.
     - `make_view`: creates a temporary view of changes by name, if the engine has temporary views.
     - `source_table`: describes a table of the engine's own catalog by name, if the engine has one.
+    - `ignore_retention`: returns why VACUUM may delete files within the retention; None if it may not.
     - `temporary`: returns whether a short name exists only in the session, such as a temporary view.
     """
 
@@ -40,6 +41,7 @@ class StatementContext:
     make_view: Callable[[str, Changes], None] | None = None
     source_table: Callable[[str], SourceTable] | None = None
     temporary: Callable[[str], bool] = lambda name: False
+    ignore_retention: Callable[[], str | None] = lambda: None
 
 
 @dataclass(frozen=True)

@@ -133,6 +133,7 @@ def _definition(wanted: CreateTable, context: StatementContext) -> TableDefiniti
         wanted.columns.rules,
         wanted.cluster_by,
         wanted.columns.constraints,
+        wanted.command,
     )
 
 
