@@ -97,9 +97,9 @@ out("again", run_book("cp1"), rows(spark.read.format("delta").load(BALANCE).sele
 # the change feed as a stream, from a version on, and aggregated into a table in complete mode
 changes = spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", 1).load(ACCOUNTS)
 out("stream schema", changes.isStreaming, changes.columns)
-n = finish(changes.groupBy("_change_type").agg(F.count("*").alias("n"), F.sum("amount").alias("s")).writeStream.format("delta").outputMode("complete")
+n = finish(changes.groupBy(F.col("_change_type").alias("kind")).agg(F.count("*").alias("n"), F.sum("amount").alias("s")).writeStream.format("delta").outputMode("complete")
            .option("checkpointLocation", f"{home}/cp2").trigger(availableNow=True).start(f"{home}/stats"))
-out("stats", n, rows(spark.read.format("delta").load(f"{home}/stats"), "_change_type"))
+out("stats", n, rows(spark.read.format("delta").load(f"{home}/stats"), "kind"))
 # a source with deletes needs an option
 for option in (None, "ignoreDeletes", "skipChangeCommits"):
     reader = spark.readStream.format("delta").option("startingVersion", "1")

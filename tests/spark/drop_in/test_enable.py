@@ -205,7 +205,7 @@ def test_a_session_that_is_not_enabled_goes_sparks_own_way(spark: Any, session: 
     lakescan.spark.enable(session)
     other = spark.newSession()
     lakescan.spark.disable(other)
-    with pytest.raises(Exception, match="UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY|TABLE_OR_VIEW_NOT_FOUND"):
+    with pytest.raises(Exception, match=r"UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY|TABLE_OR_VIEW_NOT_FOUND"):
         other.table("delta.`/nowhere`").count()
     lakescan.spark.disable(other)
 

@@ -90,7 +90,8 @@ def test_errors_of_statements(enabled: Any, tables: Path, text: str, name: str, 
     with pytest.raises(Exception) as found:
         enabled.sql(text.format(tables)).collect()
     error: Any = found.value
-    assert (type(error).__name__, error.getCondition()) == (name, condition)
+    own = getattr(error, "getCondition", lambda: None)  # errors of py4j have none
+    assert (type(error).__name__, own()) == (name, condition)
     if name != "Py4JJavaError":
         assert isinstance(error, getattr(errors, name))
 
@@ -187,7 +188,8 @@ def test_errors_can_be_pickled(error: LakescanError, connect: bool) -> None:
     again = pickle.loads(pickle.dumps(found))
     assert type(again) is type(found)
     assert str(again) == str(found)
-    assert again.getCondition() == found.getCondition()
+    if hasattr(found, "getCondition"):
+        assert again.getCondition() == found.getCondition()
     assert isinstance(again, type(error))
 
 

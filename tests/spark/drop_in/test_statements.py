@@ -199,3 +199,74 @@ def test_statements_that_the_jars_refuse_are_refused(enabled: Any, text: str, co
     with pytest.raises(AnalysisException) as found:
         enabled.sql(text)
     assert found.value.getCondition() == condition
+
+
+def test_use_of_a_catalog_selects_its_default_namespace(enabled: Any) -> None:
+    enabled.conf.set("spark.sql.catalog.lake.default-namespace", "st")
+    try:
+        enabled.sql("USE lake")
+        assert enabled.catalog.currentDatabase() == "st"
+        assert enabled.table("t").count() == 3
+        enabled.sql("USE spark_catalog.default")
+        enabled.catalog.setCurrentCatalog("lake")
+        assert enabled.catalog.currentDatabase() == "st"
+    finally:
+        enabled.conf.unset("spark.sql.catalog.lake.default-namespace")
+        enabled.catalog.setCurrentCatalog("spark_catalog")
+
+
+def test_metadata_tables_have_the_rows_of_all_manifests(enabled: Any) -> None:
+    enabled.sql("CREATE TABLE lake.st.files (id BIGINT) USING iceberg")
+    for n in range(3):
+        enabled.sql(f"INSERT INTO lake.st.files VALUES ({n}), ({n + 10})")
+    enabled.sql("DELETE FROM lake.st.files WHERE id = 1")  # the manifest of its file has no live file any more
+    files = lakescan.table("lake.st.files").inspect("files").num_rows
+    assert enabled.table("lake.st.files.files").count() == files >= 3
+
+
+def test_statements_that_change_no_row_commit_as_with_the_jar_of_iceberg(enabled: Any) -> None:
+    enabled.sql("CREATE TABLE lake.st.none (id BIGINT) USING iceberg")
+    enabled.sql("INSERT INTO lake.st.none VALUES (1)")
+    for text in (
+        "UPDATE lake.st.none SET id = 2 WHERE id = 7",
+        "DELETE FROM lake.st.none WHERE id = 7",
+        "MERGE INTO lake.st.none t USING (SELECT 7 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    ):
+        enabled.sql(text)
+    found = enabled.sql("SELECT operation FROM lake.st.none.snapshots ORDER BY committed_at").collect()
+    assert [row.operation for row in found] == ["append", "overwrite", "delete", "overwrite"]
+    assert ids(enabled.table("lake.st.none")) == [1]
+
+
+def test_a_text_is_not_stored_in_a_column_of_iceberg_with_another_type(enabled: Any) -> None:
+    with pytest.raises(AnalysisException, match="CANNOT_SAFELY_CAST"):
+        enabled.sql("UPDATE lake.st.t SET id = '5'")
+
+
+def test_the_setting_auto_merge_adds_columns_in_every_write_to_delta(enabled: Any, tmp_path: Path) -> None:
+    path = f"{tmp_path}/evolving"
+    enabled.range(2).write.format("delta").save(path)
+    enabled.conf.set("spark.databricks.delta.schema.autoMerge.enabled", "true")
+    try:
+        enabled.range(2, 3).selectExpr("id", "'a' AS a").write.format("delta").mode("append").save(path)
+        enabled.sql(
+            f"MERGE INTO delta.`{path}` t USING (SELECT 3L AS id, 'a' AS a, 'b' AS b) s ON t.id = s.id "
+            "WHEN NOT MATCHED THEN INSERT *"
+        )
+    finally:
+        enabled.conf.unset("spark.databricks.delta.schema.autoMerge.enabled")
+    assert enabled.read.format("delta").load(path).columns == ["id", "a", "b"]
+
+
+def test_vacuum_obeys_the_setting_of_the_retention_check(enabled: Any, tmp_path: Path) -> None:
+    path = f"{tmp_path}/vacuumed"
+    for mode in ("append", "overwrite"):
+        enabled.range(2).write.format("delta").mode(mode).save(path)
+    enabled.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    try:
+        enabled.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS")
+    finally:
+        enabled.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    history = enabled.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()
+    assert [row.operation for row in history] == ["VACUUM END", "VACUUM START", "WRITE", "WRITE"]
+    assert int(history[0].operationMetrics["numDeletedFiles"]) > 0

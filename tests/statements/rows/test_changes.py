@@ -624,3 +624,32 @@ def test_the_target_of_a_statement_is_planned_once(local: lakescan.Catalog, monk
     source = pa.table({"id": [1, 99], "v": ["x", "y"]})
     table.merge(source, on="t.id = s.id").when_matched_update_all().when_not_matched_insert_all().execute()
     assert len(planned) == 2
+
+
+@pytest.mark.parametrize("by", ["", "PARTITIONED BY (k)"])
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_copy_on_write_writes_one_file_for_each_changed_partition(local: lakescan.Catalog, kind: str, by: str) -> None:
+    local.create_namespace("shop")
+    lakescan.sql(f"CREATE TABLE local.shop.cow (id BIGINT, k STRING, v DOUBLE) USING {kind} {by}")
+    values = ", ".join(f"({n}, '{'ab'[n % 2]}', {n})" for n in range(10))
+    lakescan.sql(f"INSERT INTO local.shop.cow VALUES {values}")
+    lakescan.sql("UPDATE local.shop.cow SET v = v + 100 WHERE id < 4")
+    lakescan.sql(
+        "MERGE INTO local.shop.cow t USING (SELECT 5 AS id UNION ALL SELECT 77) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET v = -1 WHEN NOT MATCHED THEN INSERT (id, k, v) VALUES (s.id, 'a', 0)"
+    )
+    table = lakescan.table("local.shop.cow")
+    assert table.inspect("files").num_rows == (3 if by else 1)  # the inserted row is in a file of its own
+    found = {row["id"]: row["v"] for row in table.to_arrow().to_pylist()}
+    assert found == {**{n: n + 100 for n in range(4)}, 4: 4, 5: -1, **{n: n for n in range(6, 10)}, 77: 0}
+
+
+def test_values_inside_nested_ones_are_cast_as_spark_casts_them(local: lakescan.Catalog) -> None:
+    local.create_namespace("shop")
+    lakescan.sql("CREATE TABLE local.shop.n (id BIGINT, m MAP<STRING, DECIMAL(12, 4)>, a ARRAY<BIGINT>)")
+    lakescan.sql("INSERT INTO local.shop.n VALUES (1, map('x', 1), array(1))")
+    lakescan.sql("UPDATE local.shop.n SET m = map('z', 1.23456), a = array(CAST(7.9 AS DOUBLE))")
+    [row] = lakescan.table("local.shop.n").to_arrow().to_pylist()
+    assert row == {"id": 1, "m": [("z", Decimal("1.2346"))], "a": [7]}
+    with pytest.raises((QueryFailed, SchemaMismatch)):
+        lakescan.sql("UPDATE local.shop.n SET m = map('z', 123456789012.5)")

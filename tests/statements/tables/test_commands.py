@@ -192,3 +192,28 @@ def test_a_table_is_cloned_in_an_earlier_version(lake: lakescan.Catalog, events:
 def test_clones_that_copy_files_are_refused_by_name(events: str, words: str) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match="DEEP CLONE"):
         lakescan.sql(f"CREATE TABLE lake.shop.copy {words} delta.`{events}`")
+
+
+def test_arguments_of_call_may_be_expressions_without_columns(orders: lakescan.Table) -> None:
+    rows("CALL lake.system.expire_snapshots(table => 'shop.orders', retain_last => 1, older_than => now())")
+    assert len(orders.refresh().history()) == 1
+    with pytest.raises(lakescan.errors.InvalidStatement, match=r"id \+ 1 is not a constant"):
+        rows("CALL lake.system.expire_snapshots(table => 'shop.orders', retain_last => id + 1)")
+
+
+def test_vacuum_records_its_start_and_end_as_delta_does(events: str) -> None:
+    lakescan.sql(f"VACUUM delta.`{events}` DRY RUN")
+    lakescan.sql(f"VACUUM delta.`{events}`")
+    history = rows(f"DESCRIBE HISTORY delta.`{events}`")
+    assert [each["operation"] for each in history[:3]] == ["VACUUM END", "VACUUM START", "WRITE"]
+    assert dict(history[0]["operationParameters"]) == {"status": "COMPLETED"}
+    assert dict(history[1]["operationMetrics"]) == {"numFilesToDelete": "0", "sizeOfDataToDelete": "0"}
+
+
+@pytest.mark.parametrize("command", ["CREATE OR REPLACE TABLE", "REPLACE TABLE"])
+def test_a_replaced_delta_table_records_the_command(lake: lakescan.Catalog, command: str) -> None:
+    lakescan.sql("CREATE TABLE lake.shop.d (id BIGINT) USING delta")
+    lakescan.sql(f"{command} lake.shop.d USING delta AS SELECT 1 AS id")
+    history = rows("DESCRIBE HISTORY lake.shop.d")
+    assert [each["operation"] for each in history] == [f"{command} AS SELECT", "CREATE TABLE"]
+    assert history[1]["isBlindAppend"]

@@ -41,4 +41,6 @@ def delta_call(method: _Function) -> _Function:
 
 def analysis_error(error: InvalidStatement) -> Exception:
     """Return an invalid statement as an `AnalysisException`."""
-    return error_of_class(error, AnalysisException, "DELTA_MERGE_UNRESOLVED_EXPRESSION")
+    is_empty = str(error).startswith("the MERGE has no clause")
+    condition = "DELTA_MERGE_MISSING_WHEN" if is_empty else "DELTA_MERGE_UNRESOLVED_EXPRESSION"
+    return error_of_class(error, AnalysisException, condition)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakescan.errors import NoSuchColumn
 from lakescan.options.session_defaults import evolution_of_session
 from lakescan.spark.column_sql.expressions import (
     Expression,
@@ -20,6 +21,7 @@ from lakescan.spark.column_sql.expressions import (
 from lakescan.spark.column_sql.source_names import SourceNames, scope_of
 from lakescan.spark.delta_tables.calls import delta_call
 from lakescan.spark.delta_tables.opened import OpenedTable
+from lakescan.spark.drop_in.errors import with_class
 from lakescan.spark.session import create_frame
 from lakescan.spark.statements.dml import change
 from lakescan.spark.wap import settings_of_session
@@ -210,11 +212,14 @@ def run_merge(spark: SparkSession, merge: _Merge) -> ChangeResult:
         TableName((alias,), alias), Sql(f"`{SOURCE}`"), source_alias, write.sql(merge.condition), clauses, evolves
     )
     check_clauses(statement)
-    return merge.table.table.changed_by(
-        {},
-        lambda target: change(spark, target, statement, {SOURCE: merge.source}, counts_source=True),
-        session=session,
-    )
+    try:
+        return merge.table.table.changed_by(
+            {},
+            lambda target: change(spark, target, statement, {SOURCE: merge.source}, counts_source=True),
+            session=session,
+        )
+    except NoSuchColumn as error:
+        raise with_class(error, "AnalysisException", "DELTA_MERGE_UNRESOLVED_EXPRESSION") from error.__cause__
 
 
 def _assignments(write: ExpressionWriter, clause: _Clause) -> Any:

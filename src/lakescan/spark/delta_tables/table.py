@@ -16,6 +16,7 @@ from lakescan.errors import (
     NoSuchSnapshot,
     NoSuchTable,
     NotATable,
+    TableExists,
     UnsupportedFeature,
 )
 from lakescan.spark.column_sql.expressions import (
@@ -394,7 +395,11 @@ class DeltaTable:
             raise UnsupportedFeature("a deep clone", "Write the rows to a new table, or clone with isShallow=True.")
         location = split_name(target)
         folder = location[1] if location is not None and len(location) == 2 and location[0] == "delta" else target
-        self._opened.table.refresh().clone(absolute(folder), properties=properties, replace=replace, **state)
+        try:
+            self._opened.table.refresh().clone(absolute(folder), properties=properties, replace=replace, **state)
+        except TableExists as error:
+            condition = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
+            raise with_class(error, "AnalysisException", condition) from error.__cause__
         return DeltaTable(self._spark, open_path(folder, {}))
 
     def _writer(self) -> tuple[TableName, ExpressionWriter]:

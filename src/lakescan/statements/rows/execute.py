@@ -39,7 +39,7 @@ from lakescan.statements.rows.insert import insert
 from lakescan.statements.rows.matched_rows import DuplicateMatch
 from lakescan.statements.rows.merge import SOURCE
 from lakescan.statements.rows.store_assignment import MemberRules, column_caster, strip_qualifiers
-from lakescan.statements.rows.target import changed_table
+from lakescan.statements.rows.target import changed_table, follows_iceberg
 from lakescan.statements.select.namespace import current_namespace
 from lakescan.statements.select.query import JoinSettings, Query, columns_of, most_rows, query, scan_of
 from lakescan.statements.select.session import arrow_table, may_have_rounded
@@ -168,7 +168,8 @@ class Change:
     def members(self) -> MemberRules:
         """The rules for struct members that only the source's values or only the target's columns have."""
         evolves = isinstance(self.statement, Merge) and self.evolves
-        return MemberRules(evolves, evolves and self.target.writes.fills_members)
+        takes_texts = not follows_iceberg(self.target)
+        return MemberRules(evolves, evolves and self.target.writes.fills_members, takes_texts)
 
     def with_source(self, source: pa.Schema) -> Change:
         """Return the change of a MERGE with the source's columns.
@@ -277,7 +278,7 @@ class Change:
             self._parameters,
             OperationTimes(now - self.started, scan, rewrite),
         )
-        if not changes and not self._records_no_change:
+        if not changes and not follows_iceberg(self.target):
             commit_columns(self.target)
             return ChangeResult()
         with remove_on_failure(self.target, written):
@@ -292,11 +293,6 @@ class Change:
             sum(each.size for each in files),
             note=self.target.writes.note if files else "",
         )
-
-    @property
-    def _records_no_change(self) -> bool:
-        """Whether a statement that changes no row commits: in an enabled session, as Iceberg on Spark does."""
-        return self.target.writes.options.session.is_enabled and self.target.scan.table.name == "iceberg"
 
     @property
     def _joins_files(self) -> bool:

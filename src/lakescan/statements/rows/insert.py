@@ -19,7 +19,7 @@ from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjun
 from lakescan.options.session_defaults import evolution_of_session
 from lakescan.options.write import WriteOptions
 from lakescan.statements.rows.store_assignment import MemberRules, cast_to_column, match_names
-from lakescan.statements.rows.target import ChangedTable, changed_table
+from lakescan.statements.rows.target import ChangedTable, changed_table, follows_iceberg
 from lakescan.statements.select.query import Query, columns_of, query, reads_table
 from lakescan.statements.select.session import may_have_rounded
 from lakescan.statements.syntax.dml import Insert
@@ -156,7 +156,8 @@ class Insertion:
                 outputs.append(InsertColumn(name, text))
                 continue
             evolves = self.statement.with_schema_evolution
-            members = MemberRules(evolves, evolves and self.target.writes.fills_members)
+            fills, takes_texts = evolves and self.target.writes.fills_members, not follows_iceberg(self.target)
+            members = MemberRules(evolves, fills, takes_texts)
             value = cast_to_column(text, kind, column, ansi=ansi, checks_floats=self.checks_floats, members=members)
             outputs.append(InsertColumn(column.name, value))
         for (name, text), kind in zip(self.partition.items(), kinds, strict=True):

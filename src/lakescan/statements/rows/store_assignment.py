@@ -38,14 +38,17 @@ _DIGITS: dict[t.Type, int] = {t.BYTE: 3, t.SHORT: 5, t.INT: 10, t.LONG: 19}
 
 @dataclass(frozen=True)
 class MemberRules:
-    """Whether a stored struct may have other members than its column.
+    """Whether a stored struct may have other members than its column, and a text may be stored in other columns.
 
     - `may_add`: whether it may have more members, which the write adds to the table.
     - `may_lack`: whether members may be missing. Delta's schema evolution fills them, and Iceberg's rejects the struct.
+    - `takes_texts`: whether a text is cast to a number, date, timestamp or boolean, as Delta does. Spark itself refuses
+      that.
     """
 
     may_add: bool = False
     may_lack: bool = False
+    takes_texts: bool = True
 
 
 JUST_THESE = MemberRules()
@@ -98,7 +101,7 @@ def cast_to_column(
     is_left = isinstance(found, ForeignType) or (_is_nested(found) and _is_nested(kind))
     if found in (kind, t.UNKNOWN) or is_left:
         return value_sql
-    if not _is_assignable(found, kind):
+    if not _is_assignable(found, kind) or (found == t.STRING and not members.takes_texts):
         raise SchemaMismatch(
             f"column {column.name!r} is {column.type}, and its value {found}: Spark's rules of store assignment do not "
             f"convert {found} to {column.type}. Cast the value explicitly if that is intended"
