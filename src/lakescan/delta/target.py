@@ -457,6 +457,15 @@ class DeltaTarget(
         """Return True: `numSourceRows` is a metric of MERGE."""
         return True
 
+    def joins_files(self, mode: RowLevelOperationMode) -> bool:
+        """Return True for copy-on-write. With vectors, Delta on Spark keeps inserted and updated rows apart."""
+        return mode is RowLevelOperationMode.COPY_ON_WRITE
+
+    @property
+    def follows_jar(self) -> bool:
+        """Return False: the library of Delta commits nothing either, and casts texts."""
+        return False
+
     @errors_name_table
     def delete_writer(self, write_id: str) -> VectorWriter:
         """Return a writer of deletion vectors, whose file names derive from `write_id`.

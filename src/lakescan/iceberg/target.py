@@ -483,6 +483,15 @@ class IcebergTarget(
         """Return False: summaries of snapshots have no such number."""
         return False
 
+    def joins_files(self, mode: RowLevelOperationMode) -> bool:
+        """Return True: Iceberg on Spark writes all new rows of a partition to one file."""
+        return True
+
+    @property
+    def follows_jar(self) -> bool:
+        """Whether the session of the statement is enabled for jobs of the JAR."""
+        return self.options.session.is_enabled
+
     def delete_writer(self, write_id: str) -> DeleteWriter:
         """Return the writer of deletion vectors, or of position delete files in format version 2.
 

@@ -98,6 +98,16 @@ class RowLevelChanges(Protocol):
     def records_source_rows(self) -> bool:
         """Whether a commit of MERGE records the number of rows of its source."""
 
+    def joins_files(self, mode: RowLevelOperationMode) -> bool:
+        """Return whether the small new files of a statement in this mode are joined, one for each partition."""
+
+    @property
+    def follows_jar(self) -> bool:
+        """Whether statements behave as with the format's JAR where lakescan's own behaviour differs.
+
+        Then one that changes no row commits an empty snapshot, and texts are not stored in columns of other types.
+        """
+
     def delete_writer(self, write_id: str) -> DeleteWriter:
         """Return the writer of position deletes or deletion vectors for one write; `write_id` is part of file names.
 

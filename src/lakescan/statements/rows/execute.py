@@ -39,7 +39,7 @@ from lakescan.statements.rows.insert import insert
 from lakescan.statements.rows.matched_rows import DuplicateMatch
 from lakescan.statements.rows.merge import SOURCE
 from lakescan.statements.rows.store_assignment import MemberRules, column_caster, strip_qualifiers
-from lakescan.statements.rows.target import changed_table, follows_iceberg
+from lakescan.statements.rows.target import changed_table
 from lakescan.statements.select.namespace import current_namespace
 from lakescan.statements.select.query import JoinSettings, Query, columns_of, most_rows, query, scan_of
 from lakescan.statements.select.session import arrow_table, may_have_rounded
@@ -168,7 +168,7 @@ class Change:
     def members(self) -> MemberRules:
         """The rules for struct members that only the source's values or only the target's columns have."""
         evolves = isinstance(self.statement, Merge) and self.evolves
-        takes_texts = not follows_iceberg(self.target)
+        takes_texts = not self._rules.follows_jar
         return MemberRules(evolves, evolves and self.target.writes.fills_members, takes_texts)
 
     def with_source(self, source: pa.Schema) -> Change:
@@ -258,7 +258,7 @@ class Change:
         scan, rewrite = (None, None) if found is None else (found - self.started, now - found)
         files = [*sunk.files, *done.files]
         written: list[Any] = [*files, *sunk.change_files, *done.deletes]
-        if self._joins_files and len(files) > 1:
+        if len(files) > 1 and self._rules.joins_files(self.mode):
             try:
                 files = join_small_files(self.target.writes, files)
             except BaseException:
@@ -278,7 +278,7 @@ class Change:
             self._parameters,
             OperationTimes(now - self.started, scan, rewrite),
         )
-        if not changes and not follows_iceberg(self.target):
+        if not changes and not self._rules.follows_jar:
             commit_columns(self.target)
             return ChangeResult()
         with remove_on_failure(self.target, written):
@@ -295,9 +295,8 @@ class Change:
         )
 
     @property
-    def _joins_files(self) -> bool:
-        """Whether small files of a partition are joined. With vectors, Delta on Spark keeps updated rows apart."""
-        return self.mode is row_changes.RowLevelOperationMode.COPY_ON_WRITE or self.target.scan.table.name == "iceberg"
+    def _rules(self) -> RowLevelChanges:
+        return require(self.target, RowLevelChanges)
 
     @property
     def _parameters(self) -> Mapping[str, str]:

@@ -19,13 +19,14 @@ from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjun
 from lakescan.options.session_defaults import evolution_of_session
 from lakescan.options.write import WriteOptions
 from lakescan.statements.rows.store_assignment import MemberRules, cast_to_column, match_names
-from lakescan.statements.rows.target import ChangedTable, changed_table, follows_iceberg
+from lakescan.statements.rows.target import ChangedTable, changed_table
 from lakescan.statements.select.query import Query, columns_of, query, reads_table
 from lakescan.statements.select.session import may_have_rounded
 from lakescan.statements.syntax.dml import Insert
 from lakescan.statements.syntax.text import apply_edits, literal, tokens
 from lakescan.statements.syntax.token_reader import TokenReader
 from lakescan.tables.base import Target
+from lakescan.tables.capabilities import RowLevelChanges, find_capability
 from lakescan.tables.results import WriteResult
 from lakescan.tables.rows import ArrowRows, Rows
 from lakescan.tables.scan_spec import as_predicate
@@ -156,7 +157,7 @@ class Insertion:
                 outputs.append(InsertColumn(name, text))
                 continue
             evolves = self.statement.with_schema_evolution
-            fills, takes_texts = evolves and self.target.writes.fills_members, not follows_iceberg(self.target)
+            fills, takes_texts = evolves and self.target.writes.fills_members, not _follows_jar(self.target)
             members = MemberRules(evolves, fills, takes_texts)
             value = cast_to_column(text, kind, column, ansi=ansi, checks_floats=self.checks_floats, members=members)
             outputs.append(InsertColumn(column.name, value))
@@ -232,6 +233,11 @@ class Insertion:
 
 def _fields_of(partitioning: str) -> tuple[str, ...]:
     return split_list(partitioning, keep_calls=True)
+
+
+def _follows_jar(target: Target) -> bool:
+    rules = find_capability(target, RowLevelChanges)
+    return rules is not None and rules.follows_jar
 
 
 def run_insert(

@@ -49,14 +49,6 @@ class ChangedTable:
             raise
 
 
-def follows_iceberg(target: Target) -> bool:
-    """Return whether a statement has to behave as with Iceberg's JAR: in an enabled session, on an Iceberg table.
-
-    There, a statement that changes no row commits an empty snapshot, and texts are not stored in other columns.
-    """
-    return target.writes.options.session.is_enabled and target.scan.table.name == "iceberg"
-
-
 def changed_table(
     name: TableName, within: tuple[str, ...], frames: Mapping[str, Any], text: str | None = None
 ) -> ChangedTable:
