@@ -35,7 +35,7 @@ CONFIG: dict[str, Any] = {
          "transforms": ["with_day", "drop_bad"]},
         {"name": "daily", "source": {"type": "table", "format": "iceberg", "table": "lh.iot.readings"}, "transforms": ["per_day"], "sinks": [
             {"type": "upsert", "format": "delta", "table": "daily", "keys": ["day"]},
-            {"type": "upsert", "format": "iceberg", "table": "lh.iot.daily", "keys": ["day"]}]},
+            {"type": "table", "format": "iceberg", "table": "lh.iot.daily", "mode": "overwrite", "partition_by": []}]},
         {"name": "compare", "source": {"type": "path", "format": "delta", "path": "{root}/delta/readings"}, "transforms": [], "sinks": [
             {"type": "table", "format": "iceberg", "table": "lh.iot.compared", "mode": "overwrite", "partition_by": []}]},
         {"name": "broken", "source": {"type": "table", "format": "iceberg", "table": "lh.iot.missing"}, "transforms": [], "sinks": []},

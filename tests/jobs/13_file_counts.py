@@ -9,7 +9,7 @@ spark = (SparkSession.builder.appName("files")
     .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
     .config("spark.sql.warehouse.dir", root + "/spark")
     .getOrCreate())
-def out(*a): print("OUT", json.dumps(a, default=str))
+def out(*a): print("OUT", json.dumps(a, default=str, sort_keys=True))
 def facts(t, kind):
     if kind == "delta":
         d = spark.sql(f"DESCRIBE DETAIL {t}").first()

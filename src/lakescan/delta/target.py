@@ -381,7 +381,7 @@ class DeltaTarget(
         """
         live = self._live(removed)
         metrics = {"numRemovedFiles": live.num_rows, "numAddedFiles": len(files)}
-        columns = json.dumps(list(how.zorder_by), ensure_ascii=False)
+        columns = json.dumps(list(how.zorder_by), ensure_ascii=False, separators=(",", ":"))
         clustered, ordered = (columns, "[]") if self.writes.clustering else ("[]", columns)
         parameters = {"predicate": "[]", "zOrderBy": ordered, "clusterBy": clustered, "auto": "false"}
         operation = Operation("OPTIMIZE", parameters, metrics)
@@ -533,7 +533,9 @@ class DeltaTarget(
     def commit_columns(self) -> None:
         """Commit the added columns without rows."""
         if self.added is not None:
-            self._commit(Operation("ADD COLUMNS", {"columns": json.dumps(list(self.added.names))}))
+            self._commit(
+                Operation("ADD COLUMNS", {"columns": json.dumps(list(self.added.names), separators=(",", ":"))})
+            )
 
     @errors_name_table
     def with_schema(self, new: TableDefinition, *, repartitions: bool = False) -> DeltaTarget:

@@ -151,7 +151,10 @@ def create_frame(spark: SparkSession, rows: pa.Table, schema: StructType | None 
         rows: The rows.
         schema: Their Spark schema; None to infer it.
     """
-    whole = pa.Table.from_batches([each for each in rows.to_batches() if each.num_rows], schema=rows.schema)
+    batches = [each for each in rows.to_batches() if each.num_rows]
+    if not batches:
+        batches = [pa.RecordBatch.from_pylist([], schema=rows.schema)]  # PySpark needs a batch
+    whole = pa.Table.from_batches(batches, schema=rows.schema)
     return spark.createDataFrame(whole) if schema is None else spark.createDataFrame(whole, schema)
 
 

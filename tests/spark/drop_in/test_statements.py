@@ -270,3 +270,34 @@ def test_vacuum_obeys_the_setting_of_the_retention_check(enabled: Any, tmp_path:
     history = enabled.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()
     assert [row.operation for row in history] == ["VACUUM END", "VACUUM START", "WRITE", "WRITE"]
     assert int(history[0].operationMetrics["numDeletedFiles"]) > 0
+
+
+def test_the_session_sets_properties_of_new_delta_tables(enabled: Any, tmp_path: Path) -> None:
+    name = "spark.databricks.delta.properties.defaults.enableChangeDataFeed"
+    enabled.conf.set(name, "true")
+    try:
+        enabled.range(1).write.format("delta").save(f"{tmp_path}/saved")
+        enabled.sql(f"CREATE TABLE delta.`{tmp_path}/made` (id BIGINT) USING delta")
+    finally:
+        enabled.conf.unset(name)
+    for each in ("saved", "made"):
+        detail = enabled.sql(f"DESCRIBE DETAIL delta.`{tmp_path}/{each}`").first()
+        assert detail.properties == {"delta.enableChangeDataFeed": "true"}
+    enabled.range(1).write.format("delta").save(f"{tmp_path}/other")
+    assert enabled.sql(f"DESCRIBE DETAIL delta.`{tmp_path}/other`").first().properties == {}
+
+
+def test_a_snapshot_and_a_time_are_parts_of_a_name_in_iceberg(enabled: Any) -> None:
+    enabled.sql("CREATE TABLE lake.st.past (id BIGINT) USING iceberg")
+    for n in range(2):
+        enabled.sql(f"INSERT INTO lake.st.past VALUES ({n})")
+    first = enabled.sql("SELECT snapshot_id, committed_at FROM lake.st.past.snapshots ORDER BY committed_at").first()
+    assert ids(enabled.table(f"lake.st.past.snapshot_id_{first.snapshot_id}")) == [0]
+    millis = int(first.committed_at.timestamp() * 1000) + 1
+    assert ids(enabled.sql(f"SELECT id FROM lake.st.past.at_timestamp_{millis}")) == [0]
+
+
+def test_results_without_rows_keep_their_columns(enabled: Any) -> None:
+    enabled.sql("CREATE NAMESPACE lake.nothing")
+    assert enabled.sql("SHOW TABLES IN lake.nothing").columns == ["namespace", "tableName", "isTemporary"]
+    assert enabled.sql("SHOW TABLES IN lake.nothing").count() == 0

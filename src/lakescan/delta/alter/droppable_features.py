@@ -171,7 +171,9 @@ def remove_type_changes(state: TableState) -> TableState:
         if CHANGES in (node.get("metadata") or {}):
             del node["metadata"][CHANGES]
             logged.append({"column": as_logged(path[:-1], node)})
-    return state.with_schema(schema).with_step("DROP FEATURE", columns=json.dumps(logged, ensure_ascii=False))
+    return state.with_schema(schema).with_step(
+        "DROP FEATURE", columns=json.dumps(logged, ensure_ascii=False, separators=(",", ":"))
+    )
 
 
 def remove_mapping(state: TableState) -> TableState:

@@ -56,7 +56,9 @@ def set_properties(state: TableState, change: SetProperties) -> TableState:
             checked[known] = checked_value(known, value, f"of {state.location}")
     after = _apply_properties(after, checked)
     logged = {n.lower() if n.lower().startswith(FEATURE) else n: v for n, v in change.properties.items()}  # as Delta
-    return after.with_step("SET TBLPROPERTIES", properties=json.dumps(logged, ensure_ascii=False))
+    return after.with_step(
+        "SET TBLPROPERTIES", properties=json.dumps(logged, ensure_ascii=False, separators=(",", ":"))
+    )
 
 
 def unset_properties(state: TableState, change: UnsetProperties) -> TableState:
@@ -79,7 +81,10 @@ def unset_properties(state: TableState, change: UnsetProperties) -> TableState:
         del configuration[name]
     after = state.with_configuration(configuration)
     after = replace(after, metadata=replace(after.metadata, description=comment))
-    parameters = {"properties": json.dumps(names, ensure_ascii=False), "ifExists": change.if_exists}
+    parameters = {
+        "properties": json.dumps(names, ensure_ascii=False, separators=(",", ":")),
+        "ifExists": change.if_exists,
+    }
     return after.with_step("UNSET TBLPROPERTIES", **parameters)
 
 

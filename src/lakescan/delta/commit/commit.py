@@ -117,7 +117,10 @@ def write_operation(
         parameters = {"outputMode": options.output_mode, "queryId": query, "epochId": str(epoch)}
         metrics = {"numRemovedFiles": removed, **metrics, "numAddedFiles": len(files)}
         return Operation("STREAMING UPDATE", parameters, metrics, is_blind_append)
-    parameters = {"mode": mode, "partitionBy": json.dumps(list(partition_columns))}
+    parameters = {
+        "mode": mode,
+        "partitionBy": json.dumps(list(partition_columns), separators=(",", ":"), ensure_ascii=False),
+    }
     metrics = {"numFiles": len(files), **metrics}
     if removed:
         metrics["numRemovedFiles"] = removed

@@ -96,7 +96,7 @@ def convert_folder(location: str, how: Conversion, storage: Storage) -> int:
     new = new_table(TableDefinition(columns, partition_by=terms, properties=properties, comment=how.comment))
     parameters = {
         "numFiles": len(files),
-        "partitionedBy": json.dumps([each.name for each in how.partition_columns]),
+        "partitionedBy": json.dumps([each.name for each in how.partition_columns], separators=(",", ":")),
         "collectStats": how.statistics,
         "sourceFormat": "parquet",
     }

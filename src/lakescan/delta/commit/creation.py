@@ -24,8 +24,6 @@ from lakescan.delta.commit.actions import (
     CommitText,
     DeltaFileChanges,
     SetTransaction,
-    metadata_action,
-    protocol_action,
     remove_actions,
 )
 from lakescan.delta.commit.commit import DeltaCommit, Operation, commit_info_of
@@ -326,19 +324,20 @@ def partition_column(definition: TableDefinition, term: Term) -> str:
     return field.name
 
 
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
 def _operation(new: NewDelta, of_query: bool, metrics: Mapping[str, int]) -> Operation:
     metadata = new.metadata
-    parameters: dict[str, Any] = {
+    parameters = {
         "isManaged": "false",
         "description": metadata.description,
-        "partitionBy": json.dumps(list(metadata.partition_columns)),
-        "clusterBy": json.dumps([dotted_path(path) for path in new.clustering]),
-        "properties": json.dumps(dict(metadata.configuration)),
-        "protocol": json.dumps(protocol_action(new.protocol)),
-        "metadata": json.dumps(metadata_action(metadata)),
+        "partitionBy": _json(list(metadata.partition_columns)),
+        "clusterBy": _json([dotted_path(path) for path in new.clustering]),
+        "properties": _json(dict(metadata.configuration)),
     }
-    given = {key: value for key, value in parameters.items() if value is not None}
-    return Operation(f"{new.command} AS SELECT" if of_query else new.command, given, metrics)
+    return Operation(f"{new.command} AS SELECT" if of_query else new.command, parameters, metrics)
 
 
 # Protocol, "Default Columns", "Generated Columns", "Identity Columns", "CHECK Constraints", "Clustered Table".

@@ -37,6 +37,7 @@ from lakescan.writing.file_statistics import FileStatistics
 from lakescan.writing.sort_keys import SortKey, sort_key, sort_order, value_at
 from lakescan.writing.table_writes import CommonWriteOptions, Key
 
+_UNSORTED = 0  # specification, "Sorting": the id of the unsorted order
 _CODECS = {"uncompressed": "none"}
 # Other allowed default formats, for which Parquet is written: a table may mix formats, and every reader has Parquet.
 _OTHERS = ("orc", "avro")
@@ -301,10 +302,12 @@ class IcebergWrites(CommonWriteOptions):
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
         """Return metrics for the manifest entry (counts, bounds, split offsets) and the spec id.
 
-        The sort order id is included if the rows arrived in a sort order of the table.
+        The sort order id is included if the rows arrived in a sort order of the table, or the table has none.
         """
         details = {**file_metrics(statistics, self.properties), "spec_id": self.metadata.default_spec_id}
         order = order_id(self.arrival or (), self.metadata, self.schema, self.metadata.location)
+        if order is None and self.metadata.default_sort_order_id == _UNSORTED:
+            order = _UNSORTED
         return details if order is None else {**details, "sort_order_id": order}
 
 

@@ -17,6 +17,7 @@ from lakescan.spark.delta_tables.calls import delta_call
 from lakescan.spark.delta_tables.opened import OpenedTable, full_name, open_name, open_path
 from lakescan.spark.drop_in.names import new_table_parts
 from lakescan.spark.drop_in.sessions import find_session
+from lakescan.spark.drop_in.settings import delta_defaults
 from lakescan.statements.syntax.columns import parse_columns
 from lakescan.statements.syntax.text import text_literal
 from lakescan.storage.locations import absolute
@@ -289,6 +290,7 @@ class DeltaTableBuilder:
 
 def create_table(spark: SparkSession, new: _NewTable) -> OpenedTable:
     """Create or replace a table, and open it."""
+    new = replace(new, properties=(*delta_defaults(spark).items(), *new.properties))
     parts = None if new.name is None else split_name(new.name.strip())
     if new.name is not None and parts is None:
         raise _analysis_error(f"{new.name!r} is not the name of a table")

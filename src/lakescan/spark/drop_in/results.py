@@ -14,13 +14,16 @@ import pyarrow.compute as pc
 from lakescan.api.catalog import Catalog
 from lakescan.api.table import Table
 from lakescan.common.references import backquote
+from lakescan.definition.table_changes import UnsetProperties
 from lakescan.errors import InvalidOption, InvalidStatement, IsAView, LakescanError
 from lakescan.spark.delta_results import detail_frame, history_frame, optimize_frame
 from lakescan.spark.drop_in.session_catalog import SPARK, describe_delta
+from lakescan.spark.drop_in.settings import delta_defaults
 from lakescan.spark.statements.dml import RowChange, count_frame
 from lakescan.spark.statements.names import has_catalog
 from lakescan.spark.statements.statement_routing import frame_of_rows
 from lakescan.spark.types import schema_of
+from lakescan.statements.syntax.alter_table import AlterTable
 from lakescan.statements.syntax.commands import Call, Optimize, Reorg, Restore
 from lakescan.statements.syntax.dml import Insert
 from lakescan.statements.syntax.grammar import TableStatement
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PART = re.compile(r"\b(year|month|day|hour)\(")
+_DECIMAL = re.compile(r"\bDECIMAL\((\d+), (\d+)\)")
 _CLONED = (
     *("source_table_size", "source_num_of_files", "num_removed_files"),
     *("num_copied_files", "removed_files_size", "copied_files_size"),
@@ -85,6 +89,8 @@ def frame_of_statement(
     if isinstance(statement, Show) and statement.what is ShowKind.VIEWS:
         return frame_of_rows(spark, _with_temporary_views(spark, found, statement.pattern))
     if isinstance(found, pa.Table):
+        if isinstance(statement, Show) and statement.what is ShowKind.CREATE_TABLE and statement.table is not None:
+            found = _shown_statement(_find_table_or_view(statement.table, context), found)
         return frame_of_rows(spark, _as_jvm(statement, found))
     return empty_frame(spark)
 
@@ -158,8 +164,26 @@ def _partition_rows(spark: SparkSession, table: Table, rows: pa.Table) -> DataFr
     return frame_of_rows(spark, found.group_by(found.column_names).aggregate([]))
 
 
+def _shown_statement(table: Table | None, rows: pa.Table) -> pa.Table:
+    """Return the row of SHOW CREATE TABLE with the JVM's text; `table` is None for a view."""
+    if table is None or table.format != "iceberg":
+        return rows
+    return pa.table({"createtab_stmt": [_create_statement(table, rows.column(0)[0].as_py())]})
+
+
+def _find_table_or_view(name: TableName, context: StatementContext) -> Table | None:
+    """Return the table of a name; None for a view."""
+    try:
+        return find_table(name, context)
+    except IsAView:
+        return None
+
+
 def _as_jvm(statement: TableStatement, rows: pa.Table) -> pa.Table:
     """Return rows with the JVM's texts."""
+    if isinstance(statement, Show) and rows.column_names == ["info_name", "info_value"]:
+        values = ["NULL" if each is None else each for each in rows["info_value"].to_pylist()]
+        return pa.table({"info_name": rows["info_name"], "info_value": pa.array(values, pa.string())})
     if isinstance(statement, Show) and statement.what in (ShowKind.TABLE, ShowKind.CREATE_TABLE):
         columns = [
             pa.array([None if each is None else _PART.sub(r"\1s(", each) for each in column.to_pylist()], column.type)
@@ -172,12 +196,28 @@ def _as_jvm(statement: TableStatement, rows: pa.Table) -> pa.Table:
     return rows
 
 
-def as_iceberg(statement: TableStatement) -> TableStatement:
-    """Return CREATE TABLE of an Iceberg catalog with a format of files after USING as one with the table property."""
+def as_in_spark(spark: SparkSession, statement: TableStatement) -> TableStatement:
+    """Return a statement with the meaning that Spark gives it.
+
+    CREATE TABLE ... USING with a format of files sets a table property, a new Delta table has the properties that the
+    session sets, and a property to unset may be missing.
+    """
+    if isinstance(statement, CreateTable) and statement.clone is None and _is_delta(statement):
+        return replace(statement, properties={**delta_defaults(spark), **statement.properties})
+    if isinstance(statement, AlterTable):
+        changes = tuple(
+            replace(each, if_exists=True) if isinstance(each, UnsetProperties) else each for each in statement.changes
+        )
+        return replace(statement, changes=changes)
     if not isinstance(statement, CreateTable) or statement.format not in _FILE_FORMATS:
         return statement
     properties = {"write.format.default": statement.format, **statement.properties}
     return replace(statement, format="iceberg", properties=properties)
+
+
+def _is_delta(statement: CreateTable) -> bool:
+    """Return whether CREATE TABLE makes a Delta table."""
+    return statement.format == "delta" or (statement.format is None and statement.table.parts[0].lower() == "delta")
 
 
 def _show_table(statement: Show, context: StatementContext) -> pa.Table | None:
@@ -207,7 +247,7 @@ def _show_table(statement: Show, context: StatementContext) -> pa.Table | None:
             [key] = statement.column
             value = properties.get(key, f"Table {table.name or table.location} does not have property: {key}")
             return _rows(("key", "value"), [(key, value)])
-        return _rows(("key", "value"), sorted(properties.items()))
+        return _rows(("key", "value"), _shown_properties(properties))
     from lakescan.statements.tables.describe import describe_table
 
     rows: list[tuple[str | None, ...]] = [
@@ -220,6 +260,26 @@ def _show_table(statement: Show, context: StatementContext) -> pa.Table | None:
     rows += [(name, value, "") for name, value in _details(table, properties)]
     rows.append(("Statistics", _statistics(table), None))
     return _rows(("col_name", "data_type", "comment"), rows)
+
+
+def _shown_properties(properties: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return properties in the order of their names, without those that Spark reserves."""
+    return [(name, value) for name, value in sorted(properties.items()) if name not in ("comment", "owner")]
+
+
+def _create_statement(table: Table, text: str) -> str:
+    """Return the text of SHOW CREATE TABLE of an Iceberg table as Spark has it, from lakescan's."""
+    lines = [
+        line
+        for line in text.partition("\nTBLPROPERTIES (")[0].split("\n")
+        if not line.startswith(("  PRIMARY KEY (", "WRITE LOCALLY ORDERED BY"))
+    ]
+    shown = [
+        f"  {text_literal(name)} = {text_literal(value)}"
+        for name, value in _shown_properties(iceberg_properties(table))
+    ]
+    whole = "\n".join([*lines, "TBLPROPERTIES (", ",\n".join(shown) + ")", ""])
+    return _DECIMAL.sub(r"DECIMAL(\1,\2)", whole)
 
 
 def iceberg_properties(table: Table) -> dict[str, str]:

@@ -8,10 +8,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 from lakescan.options.session_defaults import session_settings
 from lakescan.options.session_settings import BRANCH_SETTING, ID_SETTING
 from lakescan.spark.drop_in.catalog_settings import catalog_properties, default_namespace, unity_properties
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger("lakescan")
 PREFIX = "spark.sql.catalog."
@@ -50,7 +54,6 @@ class Meaning(Enum):
 _APPLIED = (
     "spark.databricks.delta.schema.autoMerge.enabled",
     "spark.databricks.delta.retentionDurationCheck.enabled",
-    f"{DELTA_DEFAULTS}columnMapping.mode",
     *session_settings(),
     ID_SETTING,
     BRANCH_SETTING,
@@ -149,10 +152,20 @@ def meaning_of(name: str, value: str) -> Meaning | None:
     if name in _APPLIED:
         return Meaning.APPLIED
     if name.startswith(DELTA_DEFAULTS):
-        return Meaning.UNSUPPORTED
+        return Meaning.APPLIED
     if name in _UNSUPPORTED and value.strip().lower() != _UNSUPPORTED[name]:
         return Meaning.UNSUPPORTED
     return Meaning.NONE if name.startswith(_PREFIXES) else None
+
+
+def delta_defaults(spark: SparkSession) -> dict[str, str]:
+    """Return the properties that a session sets for new Delta tables (`spark.databricks.delta.properties.defaults`)."""
+    settings: Any = spark.conf.getAll
+    return {
+        f"delta.{name.removeprefix(DELTA_DEFAULTS)}": str(value)
+        for name, value in settings.items()
+        if name.startswith(DELTA_DEFAULTS)
+    }
 
 
 _reported: set[str] = set()

@@ -24,7 +24,7 @@ from lakescan.errors import (
 from lakescan.spark.drop_in.errors import JAVA, with_class
 from lakescan.spark.drop_in.interception import NOT_OURS
 from lakescan.spark.drop_in.results import (
-    as_iceberg,
+    as_in_spark,
     empty_frame,
     frame_of_change,
     frame_of_statement,
@@ -250,7 +250,7 @@ def _run_other(spark: SparkSession, text: str, args: Arguments, frames: Mapping[
         return shown
     ours = parse_own_statement(spark, text, args, frames, within)
     if ours is not None:
-        ours = as_iceberg(ours)
+        ours = as_in_spark(spark, ours)
         context = statement_context(spark, text, args, frames)
         with _errors_of_procedures() if first == "CALL" else nullcontext():
             return frame_of_statement(spark, ours, context, lambda: run_table_statement(spark, ours, context))

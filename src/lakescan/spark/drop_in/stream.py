@@ -17,6 +17,7 @@ from lakescan.spark.drop_in.names import FORMATS, new_table_parts, table_parts
 from lakescan.spark.drop_in.read import parts_of_place
 from lakescan.spark.drop_in.session_catalog import SPARK
 from lakescan.spark.drop_in.sessions import EnabledSession, check_streams
+from lakescan.spark.drop_in.settings import delta_defaults
 from lakescan.spark.session import conf, is_connect
 from lakescan.spark.wap import settings_of_session
 from lakescan.spark.writing.table_writer import to_table as start_to_table
@@ -138,10 +139,12 @@ def _create_missing(writer: Any, parts: tuple[str, ...], calls: Calls) -> None:
     if catalog.table_exists(name):
         return
     format = (calls.format or "").lower()
+    chosen = format if format in FORMATS else DEFAULT
     catalog.create_table_if_not_exists(  # another stream may create it meanwhile
         name,
         _frame_of(writer).schema.toNullable(),
-        format=format if format in FORMATS else DEFAULT,
+        format=chosen,
+        properties=delta_defaults(_frame_of(writer).sparkSession) if chosen == "delta" else None,
         partition_by=calls.partition_by,
         location=next((value for key, value in calls.options.items() if key.lower() == "path"), None),
     )
@@ -180,6 +183,8 @@ def _start(session: EnabledSession, writer: Any, parts: tuple[str, ...], calls: 
     source, place = _source_of(session, parts)
     options = {key: value for key, value in calls.options.items() if key.lower() != "path"}
     is_new = _is_path(session, parts) and source == "delta"  # others exist: then Spark ignores format and partitions
+    if is_new and not exists(place, {}):
+        options |= {f"table-property.{name}": value for name, value in delta_defaults(session.spark).items()}
     return start_to_table(
         writer,
         place if source == "lakescan" else f"{source}.{backquote(place)}",

@@ -38,6 +38,7 @@ from lakescan.spark.drop_in.names import FORMATS, new_table_parts, table_parts
 from lakescan.spark.drop_in.read import is_unsupported, note_option, parts_of_place
 from lakescan.spark.drop_in.session_catalog import check_saved_format
 from lakescan.spark.drop_in.sessions import EnabledSession
+from lakescan.spark.drop_in.settings import delta_defaults
 from lakescan.spark.session import conf
 from lakescan.spark.statements.sql import run_sql
 from lakescan.spark.types import schema_of_rows
@@ -160,6 +161,7 @@ def save_delta(
     properties = {key: value for key, value in options.items() if key.lower().startswith("delta.")}
     existing = find_table(("delta", folder))
     if existing is None:
+        properties = {**delta_defaults(frame.sparkSession), **properties}
         _check_delta_names(frame, properties)
     elif not WriteOptions.parse(given, "delta").overwrite_schema:
         _check_widths(frame, existing.table.schema)
@@ -373,8 +375,9 @@ def create_named(
     locations = [value for key, value in {**whole, **options}.items() if key.lower() in _LOCATIONS]
     given = effective_options(options, format_name)
     if format_name == "delta":
-        _check_delta_names(frame, {**whole, **options})
-        whole |= {key: str(value) for key, value in options.items() if key.lower().startswith("delta.")}
+        own = {key: str(value) for key, value in options.items() if key.lower().startswith("delta.")}
+        whole = {**delta_defaults(frame.sparkSession), **whole, **own}
+        _check_delta_names(frame, whole)
     else:
         _refuse_clustering(cluster_by)
     definition = TableDefinition(
@@ -480,9 +483,8 @@ def _rows(frame: Any, target: Target, options: WriteOptions, format_name: str) -
 def _check_delta_names(frame: Any, properties: Mapping[str, Any]) -> None:
     """Raise `InvalidOption` for column names that a Delta table without column mapping cannot have."""
     modes = [str(value) for key, value in properties.items() if key.lower() == _MAPPING.lower()]
-    default = conf(frame.sparkSession, f"spark.databricks.delta.properties.defaults.{_MAPPING.removeprefix('delta.')}")
     wrong = [each for each in frame.columns if set(each) & set(_NOT_IN_NAMES)]
-    if wrong and (modes[0] if modes else default or "none").lower() == "none":
+    if wrong and (modes[-1] if modes else "none").lower() == "none":
         raise with_class(
             InvalidOption(
                 f"a Delta table cannot have the column names {', '.join(map(repr, wrong))}, with spaces or one of "

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from keyword import iskeyword
 from typing import Any
 
@@ -39,6 +40,7 @@ from lakescan.statements.syntax.text import underline_place
 from lakescan.tables.scan_spec import ScanSpec
 from lakescan.tables.wap import apply_session_reads
 
+_STATE = re.compile(r"(snapshot_id|at_timestamp)_(\d+)", re.IGNORECASE)  # the last part of a name in Iceberg
 FORMATS = ("iceberg", "delta")
 
 
@@ -288,6 +290,11 @@ class TableResolver:
             if part.lower().startswith(f"{prefix}_"):
                 return ResolvedTable(spec.as_of(**{prefix: part[len(prefix) + 1 :]}))
         tables = spec.table.metadata_tables
+        if "snapshots" in tables and (match := _STATE.fullmatch(part)) is not None:  # Iceberg's
+            number = int(match[2])
+            if match[1].lower() == "snapshot_id":
+                return ResolvedTable(spec.as_of(version=number))
+            return ResolvedTable(spec.as_of(timestamp=datetime.fromtimestamp(number / 1000, UTC)))
         is_changelog = part.lower() == "changes"
         if is_changelog and "snapshots" in tables:  # Iceberg's changelog, of all snapshots
             return ResolvedTable(spec.at(spec.table.changes_between(None, None, ())), is_changes=True)
