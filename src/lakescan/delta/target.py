@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.identifiers import Identifier
@@ -317,7 +318,7 @@ class DeltaTarget(
     @errors_name_table
     def append(self, files: Sequence[WrittenFile]) -> None:
         """Commit an append of written files; it does not conflict with concurrent appends."""
-        operation = _write("Append", self.writes, files, is_blind_append=True)
+        operation = write_operation(self.writes.options, "Append", files, is_blind_append=True)
         added = add_actions(files, self.writes, changes_data=self.options.data_change)
         metadata = identity_metadata(self.writes.metadata, files)
         self._commit(operation, added, metadata=metadata, transaction=self.options.transaction)
@@ -332,7 +333,7 @@ class DeltaTarget(
         if live.num_rows:
             self.check_removable()
         self._commit(
-            _write("Overwrite", self.writes, files, removed=live.num_rows),
+            _overwrite(self.writes, files, live),
             add_actions(files, self.writes, changes_data=self.options.data_change),
             remove_actions(live, changes_data=self.options.data_change),
             Reads.whole_table(),
@@ -357,7 +358,7 @@ class DeltaTarget(
         # otherwise readers would take moved rows as changes
         changed = self.options.data_change and (changes is None or bool(changes))
         self._commit(
-            _write("Overwrite", self.writes, files, removed=live.num_rows, changes=changes or ()),
+            _overwrite(self.writes, files, live, what, changes or ()),
             add_actions(files, self.writes, changes_data=changed),
             remove_actions(live, changes_data=changed),
             overwrite_reads(self.scan, self.version, what.where),
@@ -676,18 +677,28 @@ class DeltaTarget(
         yield from parts_in_use(location, self.storage, to_millis(since), to_millis(min(since, retained)))
 
 
-def _write(
-    mode: str,
+def _overwrite(
     writes: DeltaWrites,
     files: Sequence[WrittenFile],
-    *,
-    removed: int = 0,
+    live: pa.Table,
+    what: OverwriteScope | None = None,
     changes: Sequence[WrittenFile] = (),
-    is_blind_append: bool = False,
 ) -> Operation:
-    """Return the operation of a write, with the number of its change data files (`changes`), if it has any."""
-    by = writes.metadata.partition_columns
-    operation = write_operation(writes.options, mode, by, files, removed=removed, is_blind_append=is_blind_append)
+    """Return the operation of an overwrite, as Delta on Spark records it.
+
+    `live` are the add actions of the files that it removes, `what` is its scope, None for the whole table, and
+    `changes` are its change data files.
+    """
+    where = None if what is None or what.where is None else writes.options.replace_where or str(what.where)
+    operation = write_operation(
+        writes.options,
+        "Overwrite",
+        files,
+        removed=live.num_rows,
+        removed_bytes=pc.sum(live["size"]).as_py() or 0,
+        predicate=where,
+        dynamic=what is not None and what.dynamic,
+    )
     if not changes:
         return operation
     return replace(operation, metrics={**operation.metrics, "numAddedChangeFiles": len(changes)})

@@ -92,10 +92,12 @@ class Operation:
 def write_operation(
     options: WriteOptions,
     mode: str,
-    partition_columns: Sequence[str],
     files: Sequence[WrittenFile],
     *,
     removed: int = 0,
+    removed_bytes: int = 0,
+    predicate: str | None = None,
+    dynamic: bool = False,
     is_blind_append: bool = False,
 ) -> Operation:
     """Return the operation of a write, as Delta on Spark records it.
@@ -103,9 +105,11 @@ def write_operation(
     Args:
         options: The options of the write. A micro-batch of a stream is recorded as STREAMING UPDATE.
         mode: Spark's save mode.
-        partition_columns: The names of the partition columns.
         files: The data files that the write adds.
         removed: The number of data files that it removes.
+        removed_bytes: The size of these in bytes.
+        predicate: The condition of the rows that it replaces; None for all rows.
+        dynamic: Whether it replaces the partitions of its rows.
         is_blind_append: Whether it only adds files and depends on no others.
     """
     metrics = {
@@ -114,16 +118,21 @@ def write_operation(
     }
     if options.output_mode is not None and options.transaction is not None:
         query, epoch = options.transaction
-        parameters = {"outputMode": options.output_mode, "queryId": query, "epochId": str(epoch)}
+        stream = {"outputMode": options.output_mode, "queryId": query, "epochId": str(epoch)}
         metrics = {"numRemovedFiles": removed, **metrics, "numAddedFiles": len(files)}
-        return Operation("STREAMING UPDATE", parameters, metrics, is_blind_append)
-    parameters = {
+        return Operation("STREAMING UPDATE", stream, metrics, is_blind_append)
+    given: dict[str, Any] = {
         "mode": mode,
-        "partitionBy": json.dumps(list(partition_columns), separators=(",", ":"), ensure_ascii=False),
+        "partitionBy": json.dumps(list(options.partition_by), separators=(",", ":"), ensure_ascii=False),
+        "predicate": predicate,
+        "isDynamicPartitionOverwrite": dynamic or None,
+        "canOverwriteSchema": options.overwrite_schema or None,
+        "canMergeSchema": options.merge_schema or None,
     }
     metrics = {"numFiles": len(files), **metrics}
     if removed:
-        metrics["numRemovedFiles"] = removed
+        metrics |= {"numRemovedFiles": removed, "numRemovedBytes": removed_bytes}
+    parameters = {name: value for name, value in given.items() if value is not None}
     return Operation("WRITE", parameters, metrics, is_blind_append)
 
 
