@@ -93,6 +93,7 @@ from lakescan.tables.capabilities import (
     Rewrites,
     RowLevelChanges,
     SnapshotExpiry,
+    VacuumHistory,
 )
 from lakescan.tables.commit_files import remove_on_failure
 from lakescan.tables.committer import Committer
@@ -281,6 +282,9 @@ class IcebergTarget(
             ),
             Checkpoints: UnsupportedFeature(
                 "checkpoints of Iceberg tables", "Each Iceberg commit writes complete metadata, so none are needed."
+            ),
+            VacuumHistory: UnsupportedFeature(
+                f"recording removed orphans in the history of {self.name}", "Iceberg's history has snapshots only."
             ),
             RemovedFilesLog: UnsupportedFeature(
                 f"removing orphans of {self.name} by its log only",
