@@ -76,6 +76,7 @@ class RowChanges:
       `matchedPredicates`, `notMatchedPredicates` and `notMatchedBySourcePredicates`, each a list as JSON text, such as
       `[{"predicate":"s.gone","actionType":"delete"}]`.
     - `times`: the times that the statement took, for the table's history.
+    - `reads_rows`: whether it read rows to find those to change; False if metadata was enough.
     """
 
     statement: RowLevelCommand
@@ -87,6 +88,7 @@ class RowChanges:
     counts: RowCounts = field(default_factory=RowCounts)
     parameters: Mapping[str, str] = field(default_factory=dict)
     times: OperationTimes | None = None
+    reads_rows: bool = True
 
     def __bool__(self) -> bool:
         return bool(self.removed or self.deletes or self.files)

@@ -159,8 +159,11 @@ class IcebergCommit:
         deletes: Sequence[WrittenDeletes],
         files: Iterable[WrittenFile],
         validation: Validation,
+        nothing: str = "overwrite",
     ) -> None:
         """Commit row-level changes: data files to remove, position deletes of others, and new data files.
+
+        `nothing` is the operation of a commit without any of these.
 
         With `validation.ignores_deletes`, data files that concurrent commits removed with all their rows are left out
         of the commit, and delete files that apply only to these are discarded. Raises the errors of `replace`.
@@ -181,7 +184,6 @@ class IcebergCommit:
             return found
 
         is_empty = not (removed or deletes or whole.files)
-        nothing = "delete" if validation.ignores_deletes else "overwrite"  # as Iceberg on Spark calls it
         self._commit(nothing if is_empty else whole.operation, changes, checked, COMMITS)
         needless = sorted({each.location for each in whole.deletes} - {each.location for each in made.deletes})
         storage, known = self.writes.storage, set(self.opened.metadata.snapshots)

@@ -183,6 +183,7 @@ _RULES = (
     _Rule(InvalidOption, JAVA, None, r"has no files to add", java="java.io.FileNotFoundException"),
     _Rule(InvalidOption, ANALYSIS, "DELTA_TIMESTAMP_INVALID", r"is not a timestamp", "delta"),
     _Rule(InvalidOption, ILLEGAL, "DELTA_ILLEGAL_OPTION", r"option '(?P<name>[^']+)' has the invalid value", "delta"),
+    _Rule(InvalidOption, ANALYSIS, "INVALID_TIME_TRAVEL_TIMESTAMP_EXPR.INPUT", r"is not a timestamp"),
     _Rule(InvalidOption, ILLEGAL),
     _Rule(UnsupportedFeature, ANALYSIS, "DELTA_UNSUPPORTED_DROP_COLUMN", r"dropping column .* logical names"),
     _Rule(UnsupportedFeature, ANALYSIS, "DELTA_UNSUPPORTED_RENAME_COLUMN", r"renaming column .* logical names"),
@@ -257,6 +258,7 @@ _STATES = {
     "INCOMPATIBLE_DATA_FOR_TABLE": "KD000",
     "INSERT_COLUMN_ARITY_MISMATCH": "21S01",
     "INVALID_SAVE_MODE": "42000",
+    "INVALID_TIME_TRAVEL_TIMESTAMP_EXPR": "42K0E",
     "MERGE_CARDINALITY_VIOLATION": "23K01",
     "NOT_NULL_ASSERT_VIOLATION": "42000",
     "NOT_SUPPORTED_CHANGE_COLUMN": "0A000",
@@ -329,6 +331,8 @@ def spark_error(error: LakescanError, *, connect: bool | None = None) -> Excepti
         if parameters is None:
             continue
         condition = rule.condition(parameters) if callable(rule.condition) else rule.condition
+        if rule.name == "ParseException" and error.__dict__.get("is_parsed"):  # Spark can parse the statement
+            return error_of_class(error, errors.AnalysisException, None, parameters)
         if rule.name == JAVA:
             on_connect = _is_connect() if connect is None else connect
             return _java_error(error, rule.java, condition, parameters, on_connect)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from lakescan.api.catalog import Catalog
 from lakescan.api.table import Table
+from lakescan.catalogs.registry import is_known
 from lakescan.common.references import backquote
 from lakescan.definition.table_changes import UnsetProperties
 from lakescan.errors import InvalidOption, InvalidStatement, IsAView, LakescanError
@@ -20,14 +21,14 @@ from lakescan.spark.delta_results import detail_frame, history_frame, optimize_f
 from lakescan.spark.drop_in.session_catalog import SPARK, describe_delta
 from lakescan.spark.drop_in.settings import delta_defaults
 from lakescan.spark.statements.dml import RowChange, count_frame
-from lakescan.spark.statements.names import has_catalog
+from lakescan.spark.statements.names import current_namespace, has_catalog
 from lakescan.spark.statements.statement_routing import frame_of_rows
 from lakescan.spark.types import schema_of
 from lakescan.statements.syntax.alter_table import AlterTable
 from lakescan.statements.syntax.commands import Call, Optimize, Reorg, Restore
 from lakescan.statements.syntax.dml import Insert
 from lakescan.statements.syntax.grammar import TableStatement
-from lakescan.statements.syntax.namespaces import Show, ShowKind
+from lakescan.statements.syntax.namespaces import DropNamespace, Show, ShowKind
 from lakescan.statements.syntax.tables_and_views import CreateTable
 from lakescan.statements.syntax.text import TableName
 from lakescan.statements.syntax.token_reader import TokenReader
@@ -204,6 +205,8 @@ def as_in_spark(spark: SparkSession, statement: TableStatement) -> TableStatemen
     """
     if isinstance(statement, CreateTable) and statement.clone is None and _is_delta(statement):
         return replace(statement, properties={**delta_defaults(spark), **statement.properties})
+    if isinstance(statement, DropNamespace) and statement.cascade and _is_of_iceberg(spark, statement.name):
+        return replace(statement, cascade=False)  # catalogs of Iceberg's JAR drop no tables
     if isinstance(statement, AlterTable):
         changes = tuple(
             replace(each, if_exists=True) if isinstance(each, UnsetProperties) else each for each in statement.changes
@@ -213,6 +216,13 @@ def as_in_spark(spark: SparkSession, statement: TableStatement) -> TableStatemen
         return statement
     properties = {"write.format.default": statement.format, **statement.properties}
     return replace(statement, format="iceberg", properties=properties)
+
+
+def _is_of_iceberg(spark: SparkSession, namespace: Sequence[str]) -> bool:
+    """Return whether a namespace is of a catalog of lakescan, rather than of Spark's own catalog."""
+    is_full = len(namespace) > 1 and is_known(namespace[0])
+    catalog = namespace[0] if is_full else next(iter(current_namespace(spark)), SPARK)
+    return catalog != SPARK
 
 
 def _is_delta(statement: CreateTable) -> bool:

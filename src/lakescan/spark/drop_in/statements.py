@@ -180,7 +180,8 @@ def run_statement(spark: SparkSession, text: str, args: Arguments, frames: Mappi
 def _change_rows(
     spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any], *, truncates: bool
 ) -> DataFrame | None:
-    done = _checked(spark, text, lambda: change_rows(spark, text, args, frames))
+    with _errors_of_branches(text):
+        done = _checked(spark, text, lambda: change_rows(spark, text, args, frames))
     if done is not None:
         return frame_of_change(spark, done, truncates=truncates)
     found = read_spark_statement(text)
@@ -385,10 +386,11 @@ def _checked(spark: SparkSession, text: str, run: Callable[[], _Found]) -> _Foun
     """
     try:
         return run()
-    except InvalidStatement:
+    except InvalidStatement as error:
         if not _names_tables(spark, text):
             return None
         check_syntax(spark, text)
+        error.__dict__["is_parsed"] = True
         raise
 
 

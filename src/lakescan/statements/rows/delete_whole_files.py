@@ -61,7 +61,8 @@ class FilterDelete:
         """
         done.removed += as_removed_files(self.whole)
         done.changed += self.rows
-        return change.commit_finished(SinkResult(rows, []), done, self.where, found)
+        reads_rows = len(self.others.table) > 0
+        return change.commit_finished(SinkResult(rows, []), done, self.where, found, reads_rows=reads_rows)
 
 
 def plan_filter_delete(change: Change, *, of_sql: bool) -> FilterDelete | None:

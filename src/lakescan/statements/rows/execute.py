@@ -244,13 +244,20 @@ class Change:
         return self.commit_finished(sunk, done, scan_condition(scan), found)
 
     def commit_finished(
-        self, sunk: SinkResult, done: ChangeOutcome, read: Predicate, found: float | None = None
+        self,
+        sunk: SinkResult,
+        done: ChangeOutcome,
+        read: Predicate,
+        found: float | None = None,
+        *,
+        reads_rows: bool = True,
     ) -> ChangeResult:
         """Commit the written files, or only new columns of the table if no row changed.
 
         - `sunk`: the written rows. `done`: the changes to files with changed rows.
         - `read`: the condition of the rows that the statement read, to find conflicts with concurrent commits.
         - `found`: the time when all rows were found, on the clock `time.perf_counter`.
+        - `reads_rows`: whether rows were read to find those to change.
 
         If the commit fails, the written files are deleted.
         """
@@ -277,6 +284,7 @@ class Change:
             counts,
             self._parameters,
             OperationTimes(now - self.started, scan, rewrite),
+            reads_rows,
         )
         if not changes and not self._rules.follows_jar:
             commit_columns(self.target)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.errors import InvalidStatement, SchemaMismatch, UnsupportedFeature, missing_dependency
+from lakescan.errors import InvalidStatement, LakescanError, SchemaMismatch, UnsupportedFeature, missing_dependency
 from lakescan.expressions.scalar.expression import FIRST_DAY, LAST_DAY
 
 
@@ -144,8 +144,30 @@ def moment_of(expression: Any, zone: tzinfo, what: str = "TIMESTAMP AS OF") -> d
             query = f"SELECT CAST({expression.sql('duckdb')} AS TIMESTAMPTZ)::TIMESTAMPTZ AS moment"
             value = connection.sql(query).to_arrow_table()["moment"][0]
     except (duckdb.Error, pa.ArrowException) as error:
+        found = None if expression.find(exp.Column, exp.Query) else _moment_of_spark(expression)
+        if found is not None:
+            return found
         raise InvalidStatement(f"{what} takes a constant time, not {expression.sql('spark')}: {error}") from error
     if not value.is_valid:
         raise InvalidStatement(f"{what} takes a time; {expression.sql('spark')} is null")
     moment: datetime = value.as_py()
     return moment.astimezone(UTC)
+
+
+def _moment_of_spark(expression: Any) -> datetime | None:
+    """Evaluate functions of Spark that DuckDB does not have, such as `timestamp_millis`; None if that is impossible.
+
+    An expression with texts is not evaluated, as they may be times in the session's zone.
+    """
+    from sqlglot import exp
+
+    from lakescan.statements.select.query import query  # which imports this module
+
+    if any(each.is_string for each in expression.find_all(exp.Literal)):
+        return None
+    try:
+        rows = query(f"SELECT CAST({expression.sql('spark')} AS TIMESTAMP) AS moment", None, {}, ()).to_arrow()
+    except LakescanError:
+        return None
+    moment: datetime | None = rows.column(0)[0].as_py()
+    return None if moment is None else moment.astimezone(UTC)
