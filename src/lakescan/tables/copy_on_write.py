@@ -203,7 +203,7 @@ def rewrite_rows(
         raise
 
 
-_SMALL = 16 << 20  # bytes of the files that are joined
+_SMALL, _FEW = 16 << 20, 1 << 20  # the most bytes and rows of files that are joined
 
 
 def join_small_files(writes: TableWrites, files: Sequence[WrittenFile]) -> list[WrittenFile]:
@@ -217,7 +217,11 @@ def join_small_files(writes: TableWrites, files: Sequence[WrittenFile]) -> list[
     for each in files:
         groups.setdefault(exact_key(each.key), []).append(each)
     most = min(_SMALL, writes.target_size)
-    joined = [each for each in groups.values() if len(each) > 1 and sum(one.size for one in each) <= most]
+    joined = [
+        each
+        for each in groups.values()
+        if len(each) > 1 and sum(one.size for one in each) <= most and sum(one.rows for one in each) <= _FEW
+    ]
     if not joined or writes.rules.identities or writes.new_key() is not None:
         return list(files)
     writer = PartitionedWriter(writes.lineage_writes, new_write_id())
