@@ -366,7 +366,7 @@ def _history_clauses(clauses: Sequence[Clause], when: When) -> str:
         if each.when == when:
             condition = {} if each.condition is None else {"predicate": each.condition.text}
             found.append({**condition, "actionType": each.action.value})
-    return json.dumps(found)
+    return json.dumps(found, separators=(",", ":"))
 
 
 def _updates(statement: ChangeStatement) -> bool:

@@ -7,7 +7,7 @@ for an engine to run, and writes its rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -264,8 +264,9 @@ def run_insert(
     count = len(_fields_of(found.table.partitioning))
     given = [value for _, value in statement.partition if value is not None]
     is_dynamic = dynamic and statement.overwrite and statement.replace_where is None and len(given) < count
-    evolution = {"mergeSchema": True} if statement.with_schema_evolution else {}
-    more: dict[str, Any] = {**evolution_of_session(found.session, found.table.format), **evolution}
+    if evolution_of_session(found.session, found.table.format):
+        statement = replace(statement, with_schema_evolution=True)
+    more: dict[str, Any] = {"mergeSchema": True} if statement.with_schema_evolution else {}
     options = {**more, **({"overwrite-mode": "dynamic"} if is_dynamic else {}), **statement.options}
     return found.run(
         options,
