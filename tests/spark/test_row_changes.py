@@ -219,8 +219,9 @@ def test_rows_that_are_only_deleted_need_no_partition(
 def test_new_rows_are_shuffled_by_partition(
     spark: SparkSession, local: lakescan.Catalog, mode: str, files: int
 ) -> None:
-    """Four tasks join keys of three partitions."""
-    maker("iceberg version 3", local)(properties={**MODES, "write.distribution-mode": mode})
+    """Four tasks join keys of three partitions. Their small files would be joined, so they count as large."""
+    large = {"write.target-file-size-bytes": "1"}
+    maker("iceberg version 3", local)(properties={**MODES, **large, "write.distribution-mode": mode})
     now().append(rows(*((n, "abc"[n % 3]) for n in range(3))))
     before = {
         name: spark.conf.get(name)
