@@ -160,6 +160,7 @@ _RULES = (
         InvalidOption, ILLEGAL, "DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE", r"replaceWhere and a dynamic"
     ),
     _Rule(InvalidOption, ILLEGAL, "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS", r"txnAppId and txnVersion"),
+    _Rule(InvalidOption, ANALYSIS, "DELTA_NO_START_FOR_CDC_READ", r"^a change feed needs a start"),
     _Rule(InvalidOption, ILLEGAL, "DELTA_INVALID_CDC_RANGE", r"end \(version .*before its start"),
     _Rule(
         InvalidOption, ILLEGAL, "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT", r"^VACUUM .*older files may still be in use"
@@ -235,6 +236,7 @@ _STATES = {
     "DELTA_MODE_NOT_SUPPORTED": "0AKDC",
     "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE": "21506",
     "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION": "23512",
+    "DELTA_NO_START_FOR_CDC_READ": "42601",
     "DELTA_OPERATION_NOT_ALLOWED_DETAIL": "0AKDC",
     "DELTA_PATH_EXISTS": "42K04",
     "DELTA_REPLACE_WHERE_MISMATCH": "44000",
