@@ -301,3 +301,10 @@ def test_results_without_rows_keep_their_columns(enabled: Any) -> None:
     enabled.sql("CREATE NAMESPACE lake.nothing")
     assert enabled.sql("SHOW TABLES IN lake.nothing").columns == ["namespace", "tableName", "isTemporary"]
     assert enabled.sql("SHOW TABLES IN lake.nothing").count() == 0
+
+
+def test_an_empty_text_is_a_null_partition_of_delta(enabled: Any, tmp_path: Path) -> None:
+    frame = enabled.createDataFrame([(1, ""), (2, "a")], "id long, k string")
+    frame.write.format("delta").partitionBy("k").save(f"{tmp_path}/parts")
+    found = enabled.read.format("delta").load(f"{tmp_path}/parts").orderBy("id").collect()
+    assert [row.k for row in found] == [None, "a"]

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.common import metadata_columns as m
 from lakescan.common import types as t
@@ -184,8 +185,12 @@ class DeltaWrites(CommonWriteOptions):
         return tuple(self.schema.column(name) for name in self.metadata.partition_columns)
 
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
-        """Return the columns of `rows` that are partition columns, in partition order."""
-        return [rows.column(rows.schema.get_field_index(field.name)) for field in self.partition_fields]
+        """Return the columns of `rows` that are partition columns, in partition order.
+
+        The log cannot hold an empty text. In a session enabled for jobs of the JAR, it becomes null, as there.
+        """
+        found = [rows.column(rows.schema.get_field_index(field.name)) for field in self.partition_fields]
+        return list(map(_empty_as_null, found)) if self.options.session.is_enabled else found
 
     @property
     def own_order(self) -> tuple[SortTerm, ...]:
@@ -278,6 +283,12 @@ def escape_name(text: str) -> str:
 
 
 _NOT_SERIALIZABLE = "the empty text, binary that is not UTF-8 and Hive's name for null cannot be written"
+
+
+def _empty_as_null(values: pa.Array) -> pa.Array:
+    kind = values.type
+    is_text = any(each(kind) for each in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
+    return pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(None, kind), values) if is_text else values
 
 
 def text_of(value: Any, field: t.Field) -> str | None:

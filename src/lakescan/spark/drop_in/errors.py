@@ -181,6 +181,7 @@ _RULES = (
     ),
     _Rule(InvalidOption, ANALYSIS, "DELTA_UNKNOWN_CONFIGURATION", r"^Delta has no table property '(?P<config>[^']+)'"),
     _Rule(InvalidOption, JAVA, None, r"^'delta\.[^']*'='.*: it takes", java="java.lang.IllegalArgumentException"),
+    _Rule(InvalidOption, JAVA, None, r"is already a data file of", java="java.lang.IllegalStateException"),
     _Rule(InvalidOption, JAVA, None, r"has no files to add", java="java.io.FileNotFoundException"),
     _Rule(InvalidOption, ANALYSIS, "DELTA_TIMESTAMP_INVALID", r"is not a timestamp", "delta"),
     _Rule(InvalidOption, ILLEGAL, "DELTA_ILLEGAL_OPTION", r"option '(?P<name>[^']+)' has the invalid value", "delta"),

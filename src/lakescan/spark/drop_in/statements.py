@@ -275,6 +275,8 @@ def _errors_of_procedures() -> Iterator[None]:
         raise with_class(error, JAVA, "java.lang.RuntimeException") from error.__cause__
     except NoSuchSnapshot as error:
         raise with_class(error, JAVA, "org.apache.iceberg.exceptions.ValidationException") from error.__cause__
+    except UnsupportedFeature as error:
+        raise with_class(error, "IllegalArgumentException", None) from error.__cause__
     except InvalidOption as error:
         if str(error).startswith("there is no procedure"):
             raise with_class(error, "AnalysisException", "FAILED_TO_LOAD_ROUTINE") from error.__cause__
