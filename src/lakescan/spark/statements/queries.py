@@ -286,8 +286,12 @@ def frame_of_analysis(
 def _without_useless_keys(spark: SparkSession, found: QueryAnalysis) -> QueryAnalysis:
     """Return the analysis without keys of joins if Spark narrows all of its tables, and each has little metadata.
 
-    To read the keys and to plan twice takes longer than to read the few files that they would exclude.
+    To read the keys and to plan twice takes longer than to read the few files that they would exclude. Keys of frames
+    that the user passed are in memory.
     """
+    keys = [each for pushed in found.pushdowns.values() for _, values in pushed.among for each in values]
+    if any(each.occurrence not in found.named for each in keys):
+        return found
     own = [each for each, named in found.named.items() if named.metadata is None]
     if not all(is_narrowed_by_spark(spark, found.named[each].spec) for each in own):
         return found
