@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -32,6 +31,7 @@ from lakescan.delta.commit.actions import (
     add_actions,
     change_actions,
     identity_metadata,
+    json_text,
     remove_actions,
 )
 from lakescan.delta.commit.checkpoint import checkpoint_version
@@ -382,7 +382,7 @@ class DeltaTarget(
         """
         live = self._live(removed)
         metrics = {"numRemovedFiles": live.num_rows, "numAddedFiles": len(files)}
-        columns = json.dumps(list(how.zorder_by), ensure_ascii=False, separators=(",", ":"))
+        columns = json_text(list(how.zorder_by))
         clustered, ordered = (columns, "[]") if self.writes.clustering else ("[]", columns)
         parameters = {"predicate": "[]", "zOrderBy": ordered, "clusterBy": clustered, "auto": "false"}
         operation = Operation("OPTIMIZE", parameters, metrics)
@@ -534,9 +534,7 @@ class DeltaTarget(
     def commit_columns(self) -> None:
         """Commit the added columns without rows."""
         if self.added is not None:
-            self._commit(
-                Operation("ADD COLUMNS", {"columns": json.dumps(list(self.added.names), separators=(",", ":"))})
-            )
+            self._commit(Operation("ADD COLUMNS", {"columns": json_text(list(self.added.names))}))
 
     @errors_name_table
     def with_schema(self, new: TableDefinition, *, repartitions: bool = False) -> DeltaTarget:
@@ -657,7 +655,7 @@ class DeltaTarget(
         )
 
     def record_vacuum(self, event: VacuumEvent) -> None:
-        """Commit the entry VACUUM START or VACUUM END, in the stores in which Delta on Spark does so by default."""
+        """Commit the entry VACUUM START or VACUUM END where Delta on Spark does so by default; elsewhere do nothing."""
         if split_location(self.location)[0] in _RECORDS_VACUUM:
             self.reopen()._commit(Operation(f"VACUUM {event.name}", event.parameters, event.metrics))
 

@@ -508,8 +508,9 @@ class IcebergTarget(
         with self.committer.translate_errors():
             commit = self._commit()
             read = row_change_validation(changes, commit.base, self.options)
-            nothing = "overwrite" if changes.reads_rows else "delete"  # as Iceberg on Spark calls it
-            commit.change([each.location for each in changes.removed], changes.deletes, changes.files, read, nothing)
+            removed = [each.location for each in changes.removed]
+            empty_operation = "overwrite" if changes.reads_rows else "delete"  # as Iceberg on Spark calls it
+            commit.change(removed, changes.deletes, changes.files, read, empty_operation)
 
     def key_writes(self, keys: Sequence[str]) -> EqualityDeleteWrites:
         """Return the settings for writing equality deletes by these key columns.

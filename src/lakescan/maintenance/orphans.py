@@ -114,7 +114,7 @@ def _start_event(found: pa.Table, rules: FileRules, given: timedelta | None, *, 
         "defaultRetentionMillis": rules.default_age // timedelta(milliseconds=1),
     }
     if given is not None:
-        parameters["specifiedRetentionMillis"] = round(given / timedelta(hours=1)) * 3_600_000
+        parameters["specifiedRetentionMillis"] = round(given / timedelta(minutes=1)) * 60_000
     sizes = pc.sum(found["size"]).as_py() or 0
     return VacuumEvent("START", parameters, {"numFilesToDelete": len(found), "sizeOfDataToDelete": sizes})
 

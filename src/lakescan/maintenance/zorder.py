@@ -81,6 +81,14 @@ class CompactionOrder:
         return curve
 
 
+def check_zorder_columns(columns: Sequence[str], partition_columns: Sequence[str]) -> None:
+    """Raise `InvalidOption` for a Z-order column that is a partition column: all rows of a file have its value."""
+    partitions = {each.lower() for each in partition_columns}
+    for each in columns:
+        if each.lower() in partitions:
+            raise InvalidOption(f"{each} is a partition column. Z-Ordering can only be performed on data columns")
+
+
 def _quantiles(values: pa.Array, most: int) -> pa.Array:
     """Return at most `most` distinct values, in order, that divide all values into ranges of about the same count."""
     values = values.drop_null()

@@ -55,7 +55,7 @@ _SCOPES: list[Scope] = []
 
 
 def use_scope(scope: Scope) -> None:
-    """Set the function that returns the context manager in which names of tables are those of a session."""
+    """Set the function `scope`: while its context manager is entered, names of tables are those of the session."""
     _SCOPES[:] = [scope]
 
 

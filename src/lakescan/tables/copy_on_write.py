@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from lakescan.common.arrays import struct_member
 from lakescan.common.executors import LOCAL, PlanningExecutor
 from lakescan.common.metadata_columns import CHANGE_TYPE
+from lakescan.errors import CorruptData
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import column_getter, matching_rows
 from lakescan.expressions.predicate import TRUE, Predicate
@@ -203,37 +204,44 @@ def rewrite_rows(
         raise
 
 
-_SMALL, _FEW = 16 << 20, 1 << 20  # the most bytes and rows of files that are joined
+_SMALL, _FEW = 16 << 20, 1 << 20  # the most bytes and rows of the files that a statement joins
 
 
 def join_small_files(writes: TableWrites, files: Sequence[WrittenFile]) -> list[WrittenFile]:
     """Write small uncommitted files of the same partition again, as one file for each partition, and remove them.
 
     A statement writes new rows and the kept rows of a file in different steps, so that each change of a small table
-    would double its files. Files of tables with encryption or identity columns stay, as their details cannot be joined.
-    On failure, all files are as before.
+    would double its files. One process joins them, so all files stay if they have more than 16 MB or a million rows
+    together. Files of tables with encryption or identity columns stay, as their details cannot be joined, and so do
+    files that do not have exactly the columns of the table. On failure, all files are as before.
     """
     groups: dict[Key, list[WrittenFile]] = {}
     for each in files:
         groups.setdefault(exact_key(each.key), []).append(each)
-    most = min(_SMALL, writes.target_size)
-    joined = [
-        each
-        for each in groups.values()
-        if len(each) > 1 and sum(one.size for one in each) <= most and sum(one.rows for one in each) <= _FEW
-    ]
-    if not joined or writes.rules.identities or writes.new_key() is not None:
+    joined = [each for each in groups.values() if len(each) > 1 and sum(one.size for one in each) <= writes.target_size]
+    old = [each for group in joined for each in group]
+    is_large = sum(each.size for each in old) > _SMALL or sum(each.rows for each in old) > _FEW
+    if not old or is_large or writes.rules.identities or writes.new_key() is not None:
         return list(files)
+    required, known = (
+        {field.name for _, field in each.file_columns()} for each in (writes, writes.lineage_writes)
+    )  # only ids of rows may be missing: null stands for a new one
     writer = PartitionedWriter(writes.lineage_writes, new_write_id())
     try:
-        for group in joined:
-            for each in group:
-                with writes.storage.open(each.location) as file:
-                    writer.write_stored(each.key, pq.read_table(file))
+        for each in old:
+            with writes.storage.open(each.location) as source:
+                file = pq.ParquetFile(source)
+                if not required <= set(file.schema_arrow.names) <= known:
+                    writer.undo()
+                    return list(files)
+                for batch in file.iter_batches():
+                    writer.write_stored(each.key, batch)
         new = writer.close()
+        if sum(each.rows for each in new) != sum(each.rows for each in old):
+            raise CorruptData(f"the files that a statement wrote to {writes.data_folder} have lost rows since")
     except BaseException:
         writer.undo()
         raise
-    gone = {each.location for group in joined for each in group}
+    gone = {each.location for each in old}
     writes.storage.remove(sorted(gone))
     return [*(each for each in files if each.location not in gone), *new]

@@ -332,15 +332,14 @@ class PartitionedWriter:
             else:
                 self._write_fitted(rows)
 
-    def write_stored(self, key: Key, rows: pa.Table) -> None:
-        """Write rows of the partition `key` as other data files have them: physical names, without partition columns.
+    def write_stored(self, key: Key, rows: pa.RecordBatch) -> None:
+        """Write rows of the partition `key` as other data files have them, with physical names.
 
         Columns that the rows lack are null.
         """
+        names = rows.schema.names
         columns = [
-            retype(rows[field.name].combine_chunks(), field.type)
-            if field.name in rows.column_names
-            else pa.nulls(rows.num_rows, field.type)
+            retype(rows.column(field.name), field.type) if field.name in names else pa.nulls(rows.num_rows, field.type)
             for field in self._schema
         ]
         self._writer(key).write(pa.RecordBatch.from_arrays(columns, schema=self._schema))

@@ -59,7 +59,7 @@ from lakescan.delta.alter.droppable_features import drop_writer_feature
 from lakescan.delta.alter.properties import set_comment, set_properties, unset_properties
 from lakescan.delta.alter.table_state import AlterStep, Node, Path, RowCheck, TableState, find_field
 from lakescan.delta.alter.type_widening import widen
-from lakescan.delta.commit.actions import DeltaFileChanges
+from lakescan.delta.commit.actions import DeltaFileChanges, json_text
 from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.file_actions import live_adds, whole_adds
@@ -386,9 +386,9 @@ def alter_operation(steps: Sequence[AlterStep]) -> Operation:
         return Operation("CHANGE COLUMNS", _texts({"columns": columns}))
     if names <= {"SET TBLPROPERTIES"}:
         properties = {k: v for step in steps for k, v in json.loads(step.parameters["properties"]).items()}
-        return Operation(first.name, {"properties": _json(properties)})
+        return Operation(first.name, {"properties": json_text(properties)})
     changes = [{"operation": step.name, **step.parameters} for step in steps]
-    return Operation("ALTER TABLE", {"changes": _json(changes)})
+    return Operation("ALTER TABLE", {"changes": json_text(changes)})
 
 
 def _place(step: AlterStep) -> dict[str, Any]:
@@ -396,8 +396,4 @@ def _place(step: AlterStep) -> dict[str, Any]:
 
 
 def _texts(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _json(value) if isinstance(value, list | dict) else value for name, value in parameters.items()}
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return {name: json_text(value) if isinstance(value, list | dict) else value for name, value in parameters.items()}

@@ -16,6 +16,7 @@ from lakescan.delta.alter.clustering import logical_path
 from lakescan.delta.alter.columns import FORBIDDEN, as_logged
 from lakescan.delta.alter.table_state import Node, TableState, all_fields, parse_schema_tree, schema_text
 from lakescan.delta.alter.type_widening import CHANGES
+from lakescan.delta.commit.actions import json_text
 from lakescan.delta.metadata.features import FEATURES, dependent_features
 from lakescan.delta.metadata.protocol import CLUSTERING, Metadata
 from lakescan.delta.metadata.table_properties import DeltaProperties
@@ -171,9 +172,7 @@ def remove_type_changes(state: TableState) -> TableState:
         if CHANGES in (node.get("metadata") or {}):
             del node["metadata"][CHANGES]
             logged.append({"column": as_logged(path[:-1], node)})
-    return state.with_schema(schema).with_step(
-        "DROP FEATURE", columns=json.dumps(logged, ensure_ascii=False, separators=(",", ":"))
-    )
+    return state.with_schema(schema).with_step("DROP FEATURE", columns=json_text(logged))
 
 
 def remove_mapping(state: TableState) -> TableState:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -10,6 +9,7 @@ from dataclasses import replace
 from lakescan.definition.table_changes import SetComment, SetProperties, UnsetProperties
 from lakescan.delta.alter.protocol_upgrade import with_dependencies, with_feature, with_versions
 from lakescan.delta.alter.table_state import TableState, all_fields, schema_text
+from lakescan.delta.commit.actions import json_text
 from lakescan.delta.metadata.features import property_feature
 from lakescan.delta.metadata.table_properties import CONSTRAINT, FEATURE, DeltaProperties, canonical_name, checked_value
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
@@ -56,9 +56,7 @@ def set_properties(state: TableState, change: SetProperties) -> TableState:
             checked[known] = checked_value(known, value, f"of {state.location}")
     after = _apply_properties(after, checked)
     logged = {n.lower() if n.lower().startswith(FEATURE) else n: v for n, v in change.properties.items()}  # as Delta
-    return after.with_step(
-        "SET TBLPROPERTIES", properties=json.dumps(logged, ensure_ascii=False, separators=(",", ":"))
-    )
+    return after.with_step("SET TBLPROPERTIES", properties=json_text(logged))
 
 
 def unset_properties(state: TableState, change: UnsetProperties) -> TableState:
@@ -82,7 +80,7 @@ def unset_properties(state: TableState, change: UnsetProperties) -> TableState:
     after = state.with_configuration(configuration)
     after = replace(after, metadata=replace(after.metadata, description=comment))
     parameters = {
-        "properties": json.dumps(names, ensure_ascii=False, separators=(",", ":")),
+        "properties": json_text(names),
         "ifExists": change.if_exists,
     }
     return after.with_step("UNSET TBLPROPERTIES", **parameters)

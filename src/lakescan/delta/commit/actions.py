@@ -236,7 +236,7 @@ class CommitText:
 
     def encode(self) -> bytes:
         """Return the content of the commit file: one JSON object per line."""
-        lines = "".join(f"{_json(action)}\n" for action in self.actions())
+        lines = "".join(f"{json_text(action)}\n" for action in self.actions())
         parts = [lines.encode(), *(_lines(name, rows) for name, rows in self._file_actions())]
         return b"".join(parts)
 
@@ -258,7 +258,8 @@ def _text(value: str) -> pa.Scalar:
     return pa.scalar(value, pa.large_string())
 
 
-def _json(value: Mapping[str, Any]) -> str:
+def json_text(value: Any) -> str:
+    """Return a value as JSON without spaces, as Delta on Spark writes it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 

@@ -6,7 +6,6 @@ has a unique id (`txnId` in commitInfo), which identifies it in the log if the s
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.common.retries import APPENDS, Attempts, RetryPolicy
-from lakescan.delta.commit.actions import CommitText, DeltaFileChanges, SetTransaction
+from lakescan.delta.commit.actions import CommitText, DeltaFileChanges, SetTransaction, json_text
 from lakescan.delta.commit.commit_file import ID, commit_file, put_commit
 from lakescan.delta.commit.conflicts import ROW_TRACKING, Intent, Reads, WinningCommit, row_id_mark
 from lakescan.delta.commit.post_commit_hooks import run_post_commit_hooks
@@ -89,6 +88,15 @@ class Operation:
     is_blind_append: bool = False
 
 
+def written_metrics(files: Sequence[WrittenFile]) -> dict[str, int]:
+    """Return the metrics of data files that an operation adds, by Delta's names."""
+    return {
+        "numFiles": len(files),
+        "numOutputRows": sum(each.rows for each in files),
+        "numOutputBytes": sum(each.size for each in files),
+    }
+
+
 def write_operation(
     options: WriteOptions,
     mode: str,
@@ -112,24 +120,20 @@ def write_operation(
         dynamic: Whether it replaces the partitions of its rows.
         is_blind_append: Whether it only adds files and depends on no others.
     """
-    metrics = {
-        "numOutputRows": sum(each.rows for each in files),
-        "numOutputBytes": sum(each.size for each in files),
-    }
+    metrics = written_metrics(files)
     if options.output_mode is not None and options.transaction is not None:
         query, epoch = options.transaction
         stream = {"outputMode": options.output_mode, "queryId": query, "epochId": str(epoch)}
-        metrics = {"numRemovedFiles": removed, **metrics, "numAddedFiles": len(files)}
+        metrics = {"numRemovedFiles": removed, "numAddedFiles": metrics.pop("numFiles"), **metrics}
         return Operation("STREAMING UPDATE", stream, metrics, is_blind_append)
     given: dict[str, Any] = {
         "mode": mode,
-        "partitionBy": json.dumps(list(options.partition_by), separators=(",", ":"), ensure_ascii=False),
+        "partitionBy": json_text(list(options.partition_by)),
         "predicate": predicate,
         "isDynamicPartitionOverwrite": dynamic or None,
         "canOverwriteSchema": options.overwrite_schema or None,
         "canMergeSchema": options.merge_schema or None,
     }
-    metrics = {"numFiles": len(files), **metrics}
     if removed:
         metrics |= {"numRemovedFiles": removed, "numRemovedBytes": removed_bytes}
     parameters = {name: value for name, value in given.items() if value is not None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from lakescan.common.schema import FieldMatching
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.arrow_schema import delta_columns
 from lakescan.definition.table_definition import TableDefinition, Term, assign_ids
-from lakescan.delta.commit.actions import ADD, DeltaFileChanges, log_paths, table_of
+from lakescan.delta.commit.actions import ADD, DeltaFileChanges, json_text, log_paths, table_of
 from lakescan.delta.commit.commit import Operation
 from lakescan.delta.commit.creation import commit_first, new_table
 from lakescan.delta.data_files.stats_json import stats_text
@@ -96,7 +95,7 @@ def convert_folder(location: str, how: Conversion, storage: Storage) -> int:
     new = new_table(TableDefinition(columns, partition_by=terms, properties=properties, comment=how.comment))
     parameters = {
         "numFiles": len(files),
-        "partitionedBy": json.dumps([each.name for each in how.partition_columns], separators=(",", ":")),
+        "partitionedBy": json_text([each.name for each in how.partition_columns]),
         "collectStats": how.statistics,
         "sourceFormat": "parquet",
     }

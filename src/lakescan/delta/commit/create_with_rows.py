@@ -10,7 +10,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from lakescan.delta.commit.actions import SetTransaction, add_actions, identity_metadata
-from lakescan.delta.commit.commit import check_commit_properties, write_operation
+from lakescan.delta.commit.commit import check_commit_properties, write_operation, written_metrics
 from lakescan.delta.commit.creation import (
     InitialRows,
     NewDelta,
@@ -144,15 +144,10 @@ def _writes(location: str, new: NewDelta, storage: Storage, options: WriteOption
 
 def _rows(files: Sequence[WrittenFile], writes: DeltaWrites) -> InitialRows:
     options = writes.options
-    metrics = {
-        "numFiles": len(files),
-        "numOutputRows": sum(each.rows for each in files),
-        "numOutputBytes": sum(each.size for each in files),
-    }
     transaction = None if options.transaction is None else SetTransaction(*options.transaction)
     return InitialRows(
         add_actions(files, writes),
-        metrics,
+        written_metrics(files),
         identity_metadata(writes.metadata, files),
         transaction,
         options.commit_properties,

@@ -24,6 +24,7 @@ from lakescan.delta.commit.actions import (
     CommitText,
     DeltaFileChanges,
     SetTransaction,
+    json_text,
     remove_actions,
 )
 from lakescan.delta.commit.commit import DeltaCommit, Operation, commit_info_of
@@ -324,18 +325,14 @@ def partition_column(definition: TableDefinition, term: Term) -> str:
     return field.name
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
 def _operation(new: NewDelta, of_query: bool, metrics: Mapping[str, int]) -> Operation:
     metadata = new.metadata
     parameters = {
         "isManaged": "false",
         "description": metadata.description,
-        "partitionBy": _json(list(metadata.partition_columns)),
-        "clusterBy": _json([dotted_path(path) for path in new.clustering]),
-        "properties": _json(dict(metadata.configuration)),
+        "partitionBy": json_text(list(metadata.partition_columns)),
+        "clusterBy": json_text([dotted_path(path) for path in new.clustering]),
+        "properties": json_text(dict(metadata.configuration)),
     }
     return Operation(f"{new.command} AS SELECT" if of_query else new.command, parameters, metrics)
 

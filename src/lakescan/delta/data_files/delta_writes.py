@@ -187,10 +187,14 @@ class DeltaWrites(CommonWriteOptions):
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
         """Return the columns of `rows` that are partition columns, in partition order.
 
-        The log cannot hold an empty text. In a session enabled for jobs of the JAR, it becomes null, as there.
+        The log cannot hold an empty text. In a session enabled for jobs of the JAR, it becomes null, as there, unless
+        the column must not be null.
         """
         found = [rows.column(rows.schema.get_field_index(field.name)) for field in self.partition_fields]
-        return list(map(_empty_as_null, found)) if self.options.session.is_enabled else found
+        if not self.options.session.is_enabled:
+            return found
+        pairs = zip(found, self.partition_fields, strict=True)
+        return [each if field.required else _empty_as_null(each) for each, field in pairs]
 
     @property
     def own_order(self) -> tuple[SortTerm, ...]:

@@ -159,11 +159,11 @@ class IcebergCommit:
         deletes: Sequence[WrittenDeletes],
         files: Iterable[WrittenFile],
         validation: Validation,
-        nothing: str = "overwrite",
+        empty_operation: str = "overwrite",
     ) -> None:
         """Commit row-level changes: data files to remove, position deletes of others, and new data files.
 
-        `nothing` is the operation of a commit without any of these.
+        `empty_operation` is the operation of a snapshot without any of these.
 
         With `validation.ignores_deletes`, data files that concurrent commits removed with all their rows are left out
         of the commit, and delete files that apply only to these are discarded. Raises the errors of `replace`.
@@ -184,7 +184,7 @@ class IcebergCommit:
             return found
 
         is_empty = not (removed or deletes or whole.files)
-        self._commit(nothing if is_empty else whole.operation, changes, checked, COMMITS)
+        self._commit(empty_operation if is_empty else whole.operation, changes, checked, COMMITS)
         needless = sorted({each.location for each in whole.deletes} - {each.location for each in made.deletes})
         storage, known = self.writes.storage, set(self.opened.metadata.snapshots)
         discard(storage, needless, lambda: files_since(reload_table(copy(self.table), storage)[1], known))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.api.table import Table
 from lakescan.common.references import dotted_path, parse_reference
-from lakescan.errors import InvalidOption, InvalidStatement
+from lakescan.errors import InvalidStatement
 from lakescan.expressions.sql_condition import references
+from lakescan.maintenance.zorder import check_zorder_columns
 from lakescan.spark.delta_results import optimize_frame
 from lakescan.spark.delta_tables.calls import delta_call
 from lakescan.spark.delta_tables.opened import OpenedTable
@@ -72,10 +73,7 @@ class DeltaOptimizeBuilder:
         detail = table.detail().to_pylist()[0]
         partitions, clustering = list(detail["partitionColumns"] or []), list(detail["clusteringColumns"] or [])
         condition = self._condition(partitions, clustering)
-        for each in columns:
-            name = dotted_path(parse_reference(each))
-            if name.lower() in {partition.lower() for partition in partitions}:
-                raise InvalidOption(f"{name} is a partition column. Z-Ordering can only be performed on data columns")
+        check_zorder_columns([dotted_path(parse_reference(each)) for each in columns], partitions)
         if clustering and columns:
             raise InvalidStatement(
                 f"the table is clustered by {', '.join(clustering)}: OPTIMIZE clusters its rows without Z-order columns"

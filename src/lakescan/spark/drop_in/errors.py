@@ -305,6 +305,15 @@ def errors_of_format(name: str) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def branch_errors() -> Iterator[None]:
+    """Context manager: a branch in the name of a table that does not exist raises the error of Iceberg's library."""
+    try:
+        yield
+    except NoSuchSnapshot as error:
+        raise with_class(error, JAVA, f"{_ICEBERG}.ValidationException") from error.__cause__
+
+
 def spark_error(error: LakescanError, *, connect: bool | None = None) -> Exception:
     """Return an error of both lakescan's class and PySpark's, with the same message.
 
@@ -372,7 +381,9 @@ def error_of_class(
         state: The SQLSTATE; None for that of the condition.
     """
     known = state if state is not None or condition is None else _STATES.get(condition.partition(".")[0])
-    kept = {key: value for key, value in error.__dict__.items() if key not in ("spark_error", "table_format")}
+    kept = {
+        key: value for key, value in error.__dict__.items() if key not in ("spark_error", "table_format", "is_parsed")
+    }
     return _rebuild(type(error), base, error.args, kept, (str(error), condition, dict(parameters or {}), known))
 
 

@@ -17,11 +17,10 @@ from lakescan.errors import (
     InvalidOption,
     InvalidStatement,
     NoSuchCatalog,
-    NoSuchSnapshot,
     NoSuchTable,
     UnsupportedFeature,
 )
-from lakescan.spark.drop_in.errors import JAVA, with_class
+from lakescan.spark.drop_in.errors import JAVA, branch_errors, with_class
 from lakescan.spark.drop_in.interception import NOT_OURS
 from lakescan.spark.drop_in.results import (
     as_in_spark,
@@ -162,7 +161,7 @@ def run_statement(spark: SparkSession, text: str, args: Arguments, frames: Mappi
     statement = statement_of(text)
     match statement.kind:
         case StatementKind.QUERY:
-            with _errors_of_branches(text):
+            with branch_errors() if _BRANCH.search(text) else nullcontext():
                 return _checked(spark, text, lambda: run_query(spark, statement.text, args, frames))
         case StatementKind.DESCRIBE:
             before = "DESCRIBE QUERY "
@@ -180,7 +179,7 @@ def run_statement(spark: SparkSession, text: str, args: Arguments, frames: Mappi
 def _change_rows(
     spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any], *, truncates: bool
 ) -> DataFrame | None:
-    with _errors_of_branches(text):
+    with branch_errors() if _BRANCH.search(text) else nullcontext():
         done = _checked(spark, text, lambda: change_rows(spark, text, args, frames))
     if done is not None:
         return frame_of_change(spark, done, truncates=truncates)
@@ -270,28 +269,16 @@ def _run_other(spark: SparkSession, text: str, args: Arguments, frames: Mapping[
 def _errors_of_procedures() -> Iterator[None]:
     """Context manager: raise the errors of CALL with the classes of Iceberg's procedures."""
     try:
-        yield
+        with branch_errors():  # a snapshot that does not exist raises the same
+            yield
     except NoSuchTable as error:
         raise with_class(error, JAVA, "java.lang.RuntimeException") from error.__cause__
-    except NoSuchSnapshot as error:
-        raise with_class(error, JAVA, "org.apache.iceberg.exceptions.ValidationException") from error.__cause__
     except UnsupportedFeature as error:
         raise with_class(error, "IllegalArgumentException", None) from error.__cause__
     except InvalidOption as error:
         if str(error).startswith("there is no procedure"):
             raise with_class(error, "AnalysisException", "FAILED_TO_LOAD_ROUTINE") from error.__cause__
         raise
-
-
-@contextmanager
-def _errors_of_branches(text: str) -> Iterator[None]:
-    """Context manager: a branch in the name of a table that does not exist raises Iceberg's own error."""
-    try:
-        yield
-    except NoSuchSnapshot as error:
-        if _BRANCH.search(text) is None:
-            raise
-        raise with_class(error, JAVA, "org.apache.iceberg.exceptions.ValidationException") from error.__cause__
 
 
 def _refuse_statistics(text: str) -> None:

@@ -10,7 +10,6 @@ from lakescan.api.open import table as open_table
 from lakescan.catalogs.formats import DEFAULT, exists
 from lakescan.common.references import backquote
 from lakescan.errors import NoSuchTable, SchemaMismatch
-from lakescan.options.session_defaults import evolution_of_session
 from lakescan.spark.drop_in.calls import Calls
 from lakescan.spark.drop_in.interception import CALLS, NOT_OURS, recorded_calls
 from lakescan.spark.drop_in.names import FORMATS, new_table_parts, table_parts
@@ -18,6 +17,7 @@ from lakescan.spark.drop_in.read import parts_of_place
 from lakescan.spark.drop_in.session_catalog import SPARK
 from lakescan.spark.drop_in.sessions import EnabledSession, check_streams
 from lakescan.spark.drop_in.settings import delta_defaults
+from lakescan.spark.drop_in.write import with_evolution
 from lakescan.spark.session import conf, is_connect
 from lakescan.spark.wap import settings_of_session
 from lakescan.spark.writing.table_writer import to_table as start_to_table
@@ -183,8 +183,8 @@ def _start(session: EnabledSession, writer: Any, parts: tuple[str, ...], calls: 
     source, place = _source_of(session, parts)
     options = {key: value for key, value in calls.options.items() if key.lower() != "path"}
     is_new = _is_path(session, parts) and source == "delta"  # others exist: then Spark ignores format and partitions
-    if is_new and not exists(place, {}):
-        options |= {f"table-property.{name}": value for name, value in delta_defaults(session.spark).items()}
+    if is_new and (defaults := delta_defaults(session.spark)) and not exists(place, {}):
+        options |= {f"table-property.{name}": value for name, value in defaults.items()}
     return start_to_table(
         writer,
         place if source == "lakescan" else f"{source}.{backquote(place)}",
@@ -193,7 +193,7 @@ def _start(session: EnabledSession, writer: Any, parts: tuple[str, ...], calls: 
         calls.partition_by if is_new else None,
         calls.query_name,
         (),
-        {**options, **evolution_of_session(settings_of_session(session.spark), source), **_checkpoint(session, calls)},
+        {**with_evolution(options, settings_of_session(session.spark), source), **_checkpoint(session, calls)},
     )
 
 

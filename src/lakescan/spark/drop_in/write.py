@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +18,6 @@ from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import (
     InvalidOption,
     NoSuchNamespace,
-    NoSuchSnapshot,
     NoSuchTable,
     NotATable,
     SchemaMismatch,
@@ -32,7 +30,7 @@ from lakescan.options.session_defaults import evolution_of_session
 from lakescan.options.session_settings import SessionSettings
 from lakescan.options.write import WriteOptions
 from lakescan.spark.drop_in.calls import Calls
-from lakescan.spark.drop_in.errors import ANALYSIS, ILLEGAL, JAVA, errors_of_format, with_class
+from lakescan.spark.drop_in.errors import ANALYSIS, ILLEGAL, branch_errors, errors_of_format, with_class
 from lakescan.spark.drop_in.interception import NOT_OURS, recorded_calls
 from lakescan.spark.drop_in.names import FORMATS, new_table_parts, table_parts
 from lakescan.spark.drop_in.read import is_unsupported, note_option, parts_of_place
@@ -151,7 +149,7 @@ def save_delta(
     """
     if cluster_by:
         raise UnsupportedFeature("clusterBy of a table without a name", "Create it with CREATE TABLE ... CLUSTER BY.")
-    given = _with_evolution(effective_options(options, "delta"), settings_of_session(frame.sparkSession), "delta")
+    given = with_evolution(effective_options(options, "delta"), settings_of_session(frame.sparkSession), "delta")
     if mode == "overwrite" and _is_dynamic(frame.sparkSession, given):
         given["overwrite-mode"] = "dynamic"
     if partition_by is not None:
@@ -305,9 +303,9 @@ def append_named(frame: Any, parts: tuple[str, ...], options: Mapping[str, Any])
     """Append a data frame to a table or branch, matching columns by name; raises `NoSuchTable`."""
     found = _open(frame, parts)
     with errors_of_format(found.table.format):
-        given = _with_evolution(effective_options(options, found.table.format), found.session, found.table.format)
+        given = with_evolution(effective_options(options, found.table.format), found.session, found.table.format)
         given.pop("replaceWhere", None)
-        with _branch_errors():
+        with branch_errors():
             found.run(
                 given,
                 lambda target, checked: append_rows(target, _rows(frame, target, checked, found.table.format), checked),
@@ -330,7 +328,7 @@ def overwrite_named(
     found = _open(frame, parts)
     format_name = found.table.format
     with errors_of_format(format_name):
-        given = _with_evolution(effective_options(options, format_name), found.session, format_name)
+        given = with_evolution(effective_options(options, format_name), found.session, format_name)
         is_dynamic = dynamic or (format_name == "delta" and where is None and _is_dynamic(frame.sparkSession, given))
         if is_dynamic:
             given["overwrite-mode"] = "dynamic"
@@ -341,7 +339,7 @@ def overwrite_named(
                 target, _rows(frame, target, checked, format_name), checked, where, checks_rows=checks
             )
 
-        with _branch_errors():
+        with branch_errors():
             found.run(given, write)
 
 
@@ -433,7 +431,7 @@ def effective_options(options: Mapping[str, Any], format_name: str) -> dict[str,
     return found
 
 
-def _with_evolution(options: Mapping[str, Any], session: SessionSettings, format_name: str) -> dict[str, Any]:
+def with_evolution(options: Mapping[str, Any], session: SessionSettings, format_name: str) -> dict[str, Any]:
     """Return the options with `mergeSchema` if the session sets it and they do not set the columns otherwise."""
     if {normalise_name(each) for each in options} & {"mergeschema", "overwriteschema"}:
         return dict(options)
@@ -441,18 +439,9 @@ def _with_evolution(options: Mapping[str, Any], session: SessionSettings, format
 
 
 def _open(frame: Any, parts: tuple[str, ...]) -> ChangedTable:
-    with _branch_errors():
+    with branch_errors():
         found = changed_table(TableName(parts), (), {})
     return replace(found, session=settings_of_session(frame.sparkSession))
-
-
-@contextmanager
-def _branch_errors() -> Iterator[None]:
-    """Context manager: writing to a branch that does not exist raises the error of the JVM's library."""
-    try:
-        yield
-    except NoSuchSnapshot as error:
-        raise with_class(error, JAVA, "org.apache.iceberg.exceptions.ValidationException") from error.__cause__
 
 
 def _rows(frame: Any, target: Target, options: WriteOptions, format_name: str) -> SparkRows:

@@ -301,7 +301,7 @@ def _without_useless_keys(spark: SparkSession, found: QueryAnalysis) -> QueryAna
         if pushed.among
     ):
         return found
-    return replace(found, reads_keys=False)
+    return found.without_join_keys()
 
 
 def _narrowed_frames(

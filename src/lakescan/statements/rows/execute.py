@@ -168,7 +168,7 @@ class Change:
     def members(self) -> MemberRules:
         """The rules for struct members that only the source's values or only the target's columns have."""
         evolves = isinstance(self.statement, Merge) and self.evolves
-        takes_texts = not self._rules.follows_jar
+        takes_texts = not self._capability.follows_jar
         return MemberRules(evolves, evolves and self.target.writes.fills_members, takes_texts)
 
     def with_source(self, source: pa.Schema) -> Change:
@@ -265,7 +265,7 @@ class Change:
         scan, rewrite = (None, None) if found is None else (found - self.started, now - found)
         files = [*sunk.files, *done.files]
         written: list[Any] = [*files, *sunk.change_files, *done.deletes]
-        if len(files) > 1 and self._rules.joins_files(self.mode):
+        if len(files) > 1 and self._capability.joins_files(self.mode):
             try:
                 files = join_small_files(self.target.writes, files)
             except BaseException:
@@ -286,7 +286,7 @@ class Change:
             OperationTimes(now - self.started, scan, rewrite),
             reads_rows,
         )
-        if not changes and not self._rules.follows_jar:
+        if not changes and not self._capability.follows_jar:
             commit_columns(self.target)
             return ChangeResult()
         with remove_on_failure(self.target, written):
@@ -303,7 +303,7 @@ class Change:
         )
 
     @property
-    def _rules(self) -> RowLevelChanges:
+    def _capability(self) -> RowLevelChanges:
         return require(self.target, RowLevelChanges)
 
     @property

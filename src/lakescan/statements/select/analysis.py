@@ -115,6 +115,12 @@ class QueryAnalysis:
         }
         return JoinKeys(specs, among, rows=lambda each: self.tables.views.rows(each.names[0]))
 
+    def without_join_keys(self) -> QueryAnalysis:
+        """Return the analysis of the same query in which keys of joins prune no scans."""
+        found = replace(self, reads_keys=False)
+        found.__dict__["pushdowns"] = self.pushdowns  # they do not depend on keys
+        return found
+
     def _has_keys(self, values: ValuesOf) -> bool:
         """Return whether the column `values` may provide keys that prune other scans.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import date
 from keyword import iskeyword
 from typing import Any
 
@@ -17,6 +17,7 @@ from lakescan.catalogs.registry import catalog_names, is_known
 from lakescan.catalogs.views import StoredView
 from lakescan.common.identifiers import Identifier
 from lakescan.common.schema import Schema
+from lakescan.common.timestamps import from_millis
 from lakescan.errors import (
     InvalidOption,
     InvalidStatement,
@@ -294,7 +295,7 @@ class TableResolver:
             number = int(match[2])
             if match[1].lower() == "snapshot_id":
                 return ResolvedTable(spec.as_of(version=number))
-            return ResolvedTable(spec.as_of(timestamp=datetime.fromtimestamp(number / 1000, UTC)))
+            return ResolvedTable(spec.as_of(timestamp=from_millis(number)))
         is_changelog = part.lower() == "changes"
         if is_changelog and "snapshots" in tables:  # Iceberg's changelog, of all snapshots
             return ResolvedTable(spec.at(spec.table.changes_between(None, None, ())), is_changes=True)

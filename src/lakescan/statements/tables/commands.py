@@ -14,6 +14,7 @@ from lakescan.api.table import Table
 from lakescan.catalogs.registry import catalog_names, is_known
 from lakescan.errors import InvalidOption, InvalidStatement, NoSuchCatalog, UnsupportedFeature, nearest
 from lakescan.expressions.sql_condition import references
+from lakescan.maintenance.zorder import check_zorder_columns
 from lakescan.statements.procedures import bind_arguments, changes_of, find_procedure
 from lakescan.statements.procedures import call as call_procedure
 from lakescan.statements.syntax.commands import (
@@ -74,12 +75,20 @@ def call(wanted: Call, context: StatementContext) -> pa.Table:
 
 
 def _value_of(argument: Any, context: StatementContext) -> Any:
-    """Return the value of an argument; the engine computes that of an expression."""
+    """Return the value of an argument; the engine computes that of an expression.
+
+    A date, or a time without a zone, is one in the zone of the engine, as in Spark.
+    """
     if not isinstance(argument, ConstantExpression):
         return argument
-    found: Any = context.rows(f"SELECT {argument.text} AS value")
-    rows = found.toArrow() if hasattr(found, "toArrow") else found.to_arrow()
-    return rows.column(0)[0].as_py()
+    found = _compute(argument.text, context)
+    is_local = pa.types.is_date(found.type) or (pa.types.is_timestamp(found.type) and found.type.tz is None)
+    return (_compute(f"CAST({argument.text} AS TIMESTAMP)", context) if is_local else found).as_py()
+
+
+def _compute(text: str, context: StatementContext) -> pa.Scalar:
+    found: Any = context.rows(f"SELECT {text} AS value")
+    return (found.toArrow() if hasattr(found, "toArrow") else found.to_arrow()).column(0)[0]
 
 
 def optimize(wanted: Optimize, context: StatementContext) -> pa.Table:
@@ -103,10 +112,8 @@ def optimize(wanted: Optimize, context: StatementContext) -> pa.Table:
             "BY first, or leave FULL out"
         )
     options: dict[str, Any] = {}
-    partitions = {each.lower() for each in _detail(table).get("partitionColumns") or ()}
-    for each in wanted.zorder_by:
-        if each.lower() in partitions:
-            raise InvalidOption(f"{each} is a partition column. Z-Ordering can only be performed on data columns")
+    if wanted.zorder_by:
+        check_zorder_columns(wanted.zorder_by, _detail(table).get("partitionColumns") or ())
     if columns := list(wanted.zorder_by) or clustered:
         options = {"strategy": "zorder", "zorder_by": columns}
     if wanted.full:
