@@ -175,7 +175,8 @@ def test_submit_arguments_lose_the_jars_only() -> None:
 def test_each_setting_has_a_meaning_or_is_named_in_the_log(caplog: pytest.LogCaptureFixture, monkeypatch: Any) -> None:
     monkeypatch.setattr(module, "_reported", set())
     assert meaning_of("spark.databricks.delta.schema.autoMerge.enabled", "true") is Meaning.APPLIED
-    assert meaning_of("spark.databricks.delta.properties.defaults.enableChangeDataFeed", "true") is Meaning.UNSUPPORTED
+    assert meaning_of("spark.databricks.delta.properties.defaults.enableChangeDataFeed", "true") is Meaning.APPLIED
+    assert meaning_of("spark.databricks.delta.replaceWhere.dataColumns.enabled", "false") is Meaning.UNSUPPORTED
     assert meaning_of("spark.sql.shuffle.partitions", "2") is None
     given = {
         "spark.databricks.delta.snapshotPartitions": "2",
