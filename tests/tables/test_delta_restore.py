@@ -158,6 +158,7 @@ def test_the_change_feed_has_restored_and_removed_rows(table: lakescan.Table) ->
         ({"version": 9}, lakescan.NoSuchSnapshot),
         ({"version": "main"}, lakescan.NoSuchSnapshot),
         ({"timestamp": "2001-01-01"}, lakescan.NoSuchSnapshot),
+        ({"timestamp": "2199-01-01"}, lakescan.NoSuchSnapshot),
     ],
 )
 def test_a_state_that_cannot_be_restored_is_refused(
@@ -184,7 +185,8 @@ def test_restoring_the_current_version_changes_nothing(local: lakescan.Catalog, 
     if by == "again":
         table.restore(first)
     before, history = ids(table), len(table.history())
-    wanted = {"version": table.version} if by != "timestamp" else {"timestamp": "2199-01-01"}
+    newest = max(table.history()["timestamp"].to_pylist()) if format == "delta" else "2199-01-01"
+    wanted = {"version": table.version} if by != "timestamp" else {"timestamp": newest}
     result = table.restore(**wanted)
     assert (result.version, result.num_removed_files, result.num_restored_files) == (table.version, 0, 0)
     assert result.num_of_files_after_restore == (1 if by == "again" else 2)

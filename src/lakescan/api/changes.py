@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 
 from lakescan.api.scan import Scan
 from lakescan.common.html import register_display
-from lakescan.common.metadata_columns import CHANGE, CHANGELOG
+from lakescan.common.metadata_columns import CHANGE, CHANGE_ORDINAL, CHANGELOG
 from lakescan.common.pandas_frames import pandas_frame
 from lakescan.common.references import dotted_path, split_list
 from lakescan.common.schema import Schema
-from lakescan.errors import InvalidOption, NoSuchColumn
+from lakescan.errors import InvalidOption, NoSuchColumn, UnsupportedFeature
 from lakescan.local.reader import read_batches
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import select_columns
-from lakescan.reading.net_changes import drop_carry_overs, pair_updates
+from lakescan.reading.net_changes import drop_carry_overs, drop_round_trips, pair_updates
 from lakescan.tables.notebook import changes_as_html
 from lakescan.tables.scan_spec import ScanSpec
 
@@ -41,11 +41,16 @@ class Changes:
         >>> orders.changes(start=3).to_pandas()
     """
 
-    def __init__(self, spec: ScanSpec, identity: str | Sequence[str] = ()) -> None:
+    def __init__(self, spec: ScanSpec, identity: str | Sequence[str] = (), net: bool = False) -> None:
         references = split_list(identity) if isinstance(identity, str) else identity
         if not isinstance(references, Iterable) or not all(isinstance(each, str) for each in references):
             raise InvalidOption(f"identity={identity!r}: expected a column, or a list of columns")
         self._spec, self._identity = spec, tuple(_column(spec.snapshot.schema, each) for each in references)
+        self._is_net = net
+        if net and self._identity:
+            raise InvalidOption("net changes have no images of updates: leave identity out, or net")
+        if net and not are_computed(spec):
+            raise UnsupportedFeature("net changes of a recorded change feed", "Leave net out.")
 
     def __repr__(self) -> str:
         return f"Changes({self._spec!r})"
@@ -73,7 +78,10 @@ class Changes:
         return tuple(field.name for field in self._spec.snapshot.schema.fields if field.id not in _CHANGELOG)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the changes as record batches. At most the changed rows of one commit are in memory."""
+        """Yield the changes as record batches.
+
+        At most the changed rows of one commit are in memory; for net changes, those of all commits.
+        """
         if not are_computed(self._spec):
             yield from self.scan.to_batches()
             return
@@ -85,6 +93,9 @@ class Changes:
                 return
 
     def _net_batches(self) -> Iterator[pa.RecordBatch]:
+        if self._is_net:
+            yield from self._batches_over_commits()
+            return
         for spec in commits_of(self._spec.with_limit(None)):
             plan = spec.plan()
             if not has_both(plan):
@@ -94,6 +105,18 @@ class Changes:
             rows = read_batches([(plan, whole.read_context(plan))])
             for batch in self._net(pa.Table.from_batches(rows, whole.output.arrow())).to_batches():
                 yield select_columns(batch, whole.output, spec.selection)
+
+    def _batches_over_commits(self) -> Iterator[pa.RecordBatch]:
+        """Yield the net changes of all commits together."""
+        whole = all_columns_scan(self._spec.with_limit(None))
+        rows = pa.concat_tables(
+            pa.Table.from_batches(read_batches([(plan, spec.read_context(plan))]), whole.output.arrow())
+            for spec in commits_of(whole)
+            for plan in (spec.plan(),)
+        )
+        net = drop_round_trips(rows, CHANGE.name, CHANGE_ORDINAL.name, self.data_columns)
+        for batch in net.to_batches():
+            yield select_columns(batch, whole.output, self._spec.selection)
 
     def _net(self, rows: pa.Table) -> pa.Table:
         """Return the net changes from all changes of one commit: without rows that it deleted and inserted unchanged.
@@ -134,6 +157,7 @@ class Changes:
                 self.data_columns,
                 self._identity,
                 self._spec.selection,
+                net=self._is_net,
             )
             frame = frame if self._spec.max_rows is None else frame.limit(self._spec.max_rows)
         else:

@@ -1012,6 +1012,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         end: int | str | datetime | None = None,
         *,
         identity: str | Sequence[str] = (),
+        net: bool = False,
         where: str | None = None,
         **options: Unpack[ReadKeywords],
     ) -> Changes:
@@ -1026,6 +1027,8 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             end: Return changes up to and including this one, given like `start`. By default the current one.
             identity: Columns that identify a row (Iceberg). A deleted and an inserted row with the same values in these
                 columns are returned as an update.
+            net: Return net changes over all commits (Iceberg): a row that one commit inserted and a later one deleted
+                is left out. In process, all changed rows are in memory at once.
             where: An SQL condition. Return only changes of rows that match it.
             options: Read options, except those that select a snapshot, version or range.
 
@@ -1033,9 +1036,10 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             The changes; nothing is read yet.
 
         Raises:
-            InvalidOption: An option such as `startingVersion` is given instead of `start` and `end`.
+            InvalidOption: An option such as `startingVersion` is given instead of `start` and `end`, or both `identity`
+                and `net`.
             NoSuchSnapshot: A snapshot or version does not exist, or has expired.
-            UnsupportedFeature: `identity` is given for a Delta table.
+            UnsupportedFeature: `identity` or `net` is given for a Delta table.
 
         Example:
             >>> orders.changes(start=3, identity=["id"]).to_pandas()
@@ -1045,7 +1049,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         check_no_range("Table.changes reads the changes after start=, up to end=", options)
         spec = self._filter_scan(where, options)
         after, upto = as_end_of_changes(start), as_end_of_changes(end)
-        return Changes(spec.at(spec.table.changes_between(after, upto, identity)), identity)
+        return Changes(spec.at(spec.table.changes_between(after, upto, identity)), identity, net)
 
     def stream(
         self,

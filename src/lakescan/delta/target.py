@@ -35,7 +35,13 @@ from lakescan.delta.commit.actions import (
     remove_actions,
 )
 from lakescan.delta.commit.checkpoint import checkpoint_version
-from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties, write_operation
+from lakescan.delta.commit.commit import (
+    DeltaCommit,
+    Operation,
+    check_commit_properties,
+    rewrite_operation,
+    write_operation,
+)
 from lakescan.delta.commit.conflicts import Reads, overwrite_reads, planner_of, statement_reads
 from lakescan.delta.commit.creation import partition_column
 from lakescan.delta.commit.file_actions import live_adds, live_adds_at, written_actions
@@ -381,11 +387,7 @@ class DeltaTarget(
         Raises `CommitConflict` if a removed file changed concurrently.
         """
         live = self._live(removed)
-        metrics = {"numRemovedFiles": live.num_rows, "numAddedFiles": len(files)}
-        columns = json_text(list(how.zorder_by))
-        clustered, ordered = (columns, "[]") if self.writes.clustering else ("[]", columns)
-        parameters = {"predicate": "[]", "zOrderBy": ordered, "clusterBy": clustered, "auto": "false"}
-        operation = Operation("OPTIMIZE", parameters, metrics)
+        operation = rewrite_operation(how, self.writes, live, files)
         added = add_actions(files, self.writes, changes_data=False)
         self._commit(operation, added, remove_actions(live, changes_data=False))
 

@@ -46,6 +46,11 @@ class AppendRange:
     branch: str | None = None
     changes: bool = False
 
+    def __str__(self) -> str:
+        after = "" if self.after is None else f" after {self.after}"
+        upto = "" if self.upto is None else f" to {self.upto}"
+        return f"of the commits{after}{upto}" if after or upto else "of all commits"
+
 
 class StartAt(StrEnum):
     """Where a stream starts: with the whole table, with one of its commits, or with the commit after that one."""
@@ -108,6 +113,8 @@ class SnapshotSelector:
     def describe(self) -> str:
         """Return the selection as text for messages."""
         chosen = {k.replace("_", "-"): v for k, v in self.__dict__.items() if v is not None}
+        if self.appends is not None and self.appends.changes:
+            chosen = {"changes": chosen["appends"]}
         return ", ".join(f"{k} {v}" for k, v in chosen.items()) or "current"
 
     @property

@@ -110,7 +110,12 @@ class _Compaction:
         some = self.scan.plan_of(self.plan, pa.array(chosen))
         zorder_by = () if self.arrangement is None else self.arrangement.zorder_by
         how = RewriteSettings(
-            self._find_unused_deletes(some.table), self.options.use_starting_sequence_number, zorder_by
+            self._find_unused_deletes(some.table),
+            self.options.use_starting_sequence_number,
+            zorder_by,
+            self.where,
+            self.options.purge,
+            bool(self.options.rewrite_all),
         )
         files = self._write(some, self.groups[chosen])
         with remove_on_failure(self.target, files):

@@ -64,14 +64,14 @@ def remove_orphans(
     cutoff = now - rules.default_age if older_than is None else older_than
     if ignore_retention is not None and not str(ignore_retention).strip():
         raise InvalidOption("ignore_retention is the reason for removing young files: it must not be empty")
-    if ignore_retention is not None:
+    if ignore_retention is not None and cutoff > now - max(_LEAST, rules.retention):
         _LOG.warning(
             "%s: files from before %s are removed despite the retention, because: %s",
             rules.location,
             cutoff.isoformat(),
             ignore_retention,
         )
-    elif not dry_run:
+    elif ignore_retention is None and not dry_run:
         _check_age(cutoff, now, _LEAST, "24 hours")
         _check_age(cutoff, now, rules.retention, f"{rules.retention_name} ({rules.retention})")
     folders = rules.folders if location is None else [location]

@@ -33,6 +33,38 @@ def drop_carry_overs(rows: pa.Table, change: str, columns: Sequence[str]) -> pa.
     return rows.filter(pa.array(rank >= np.minimum(inserted, deleted)[number]))
 
 
+def drop_round_trips(rows: pa.Table, change: str, ordinal: str, columns: Sequence[str]) -> pa.Table:
+    """Return the net changes of several commits: rows that end as they began are removed.
+
+    Rows that are equal in `columns` are counted in the order of commits, deletes first. What remains at the end are
+    copies of the first row after the count was last zero, as in Iceberg's `net_changes`.
+
+    Args:
+        rows: Changes of all commits.
+        change: The name of the column with "INSERT" or "DELETE".
+        ordinal: The name of the column with the number of the commit.
+        columns: The columns to compare.
+
+    Returns:
+        The rows that remain, in their order in `rows`.
+    """
+    if not rows.num_rows:
+        return rows
+    is_insert = _is_insert(rows, change)
+    number = row_numbers([rows[name] for name in columns])
+    order = np.lexsort((is_insert, rows[ordinal].to_numpy(), number))
+    counted = np.cumsum(np.where(is_insert, 1, -1)[order])
+    starts = np.flatnonzero(np.diff(number[order], prepend=-1))
+    ends = np.append(starts[1:], len(order)) - 1
+    before = np.append(0, counted[ends[:-1]])  # the count at the start of each group
+    is_zero = counted == np.repeat(before, ends - starts + 1)
+    last_zero = np.maximum.reduceat(np.where(is_zero, np.arange(len(order)), -1), starts)
+    first_left = np.where(last_zero < 0, starts, last_zero + 1)
+    left = np.abs(counted[ends] - before)
+    kept = np.repeat(order[first_left[left > 0]], left[left > 0])
+    return rows.take(pa.array(np.sort(kept)))
+
+
 def pair_updates(rows: pa.Table, change: str, identity: Sequence[str]) -> pa.Table:
     """Sort rows by identity, and mark an identity's only delete and only insert as an update.
 

@@ -11,7 +11,7 @@ from pyspark.sql import types as s
 
 from lakescan.common.metadata_columns import CHANGE, CHANGE_ORDINAL
 from lakescan.common.references import backquote
-from lakescan.reading.net_changes import drop_carry_overs, pair_updates
+from lakescan.reading.net_changes import drop_carry_overs, drop_round_trips, pair_updates
 from lakescan.spark.frames import frame_of
 from lakescan.spark.native.columns import select_member
 from lakescan.spark.types import arrow_schema, schema_of
@@ -26,12 +26,19 @@ _BUCKET = "__lakescan_share"
 
 
 def changes_frame(
-    spark: SparkSession, scan: ScanSpec, columns: Sequence[str], identity: Sequence[str], selection: Selection
+    spark: SparkSession,
+    scan: ScanSpec,
+    columns: Sequence[str],
+    identity: Sequence[str],
+    selection: Selection,
+    *,
+    net: bool = False,
 ) -> DataFrame:
     """Return the columns of `selection` of the net changes of each commit, of a changelog scan of all columns.
 
     Deletes and inserts of a commit that are equal in `columns` cancel out. With `identity` (key columns), a delete and
-    an insert with the same key become the images before and after an update. Rows are shuffled by a hash of the commit
+    an insert with the same key become the images before and after an update. With `net`, deletes and inserts of all
+    commits cancel out. Rows are shuffled by a hash of the commit
     and of the compared columns (`identity`, else `columns`), so that a commit is spread over tasks while its equal rows
     meet in one task. Spark cannot hash maps and variants: columns that contain them are left out of the hash, but still
     compared.
@@ -39,12 +46,15 @@ def changes_frame(
     schema = schema_of(scan)
     raw = frame_of(spark, scan)
     by = [backquote(name) for name in (identity or columns) if not _has_map(schema[name].dataType)]
-    bucket = F.pmod(F.xxhash64(CHANGE_ORDINAL.name, *by), F.lit(_buckets(spark)))
+    commit = () if net else (CHANGE_ORDINAL.name,)
+    bucket = F.pmod(F.xxhash64(*commit, *by), F.lit(_buckets(spark)))
     target = arrow_schema(schema)
     names = raw.columns
 
-    def net(rows: pa.Table) -> pa.Table:
+    def cancel_out(rows: pa.Table) -> pa.Table:
         rows = rows.drop_columns([_BUCKET]).rename_columns(names)
+        if net:
+            return drop_round_trips(rows, CHANGE.name, CHANGE_ORDINAL.name, columns).cast(target)
         commits = []
         for ordinal in rows[CHANGE_ORDINAL.name].unique():
             commit = rows.filter(pa.compute.equal(rows[CHANGE_ORDINAL.name], ordinal))
@@ -54,7 +64,7 @@ def changes_frame(
 
     # PySpark takes a name with dots for a member of a struct.
     numbered = raw.withColumn(_BUCKET, bucket).toDF(*(f"c{n}" for n in range(len(names))), _BUCKET)
-    changed = numbered.groupBy(_BUCKET).applyInArrow(net, schema)
+    changed = numbered.groupBy(_BUCKET).applyInArrow(cancel_out, schema)
     return changed.select(*(select_member(F.col(backquote(each.path[0].name)), each) for each in selection.columns))
 
 

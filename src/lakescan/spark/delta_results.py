@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.api.table import Table
-from lakescan.spark.session import create_frame
+from lakescan.spark.session import create_frame, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,14 +25,14 @@ _RESTORED = (
     "restored_files_size",
 )
 _SIZES = "struct<min:bigint,max:bigint,avg:double,totalFiles:bigint,totalSize:bigint>"
-_FILES = "struct<num:bigint,size:bigint>"
+_FILES, _CUBE_FILES = "struct<num:bigint,size:bigint>", "struct<numFiles:bigint,size:bigint>"
 _METRICS = (
     f"struct<numFilesAdded:bigint,numFilesRemoved:bigint,filesAdded:{_SIZES},filesRemoved:{_SIZES},"
     "partitionsOptimized:bigint,"
     f"zOrderStats:struct<strategyName:string,inputCubeFiles:{_FILES},inputOtherFiles:{_FILES},inputNumCubes:bigint,"
     f"mergedFiles:{_FILES},numOutputCubes:bigint,mergedNumCubes:bigint>,"
-    f"clusteringStats:struct<inputZCubeFiles:{_FILES},inputOtherFiles:{_FILES},inputNumZCubes:bigint,"
-    f"mergedFiles:{_FILES},numOutputZCubes:bigint>,"
+    f"clusteringStats:struct<inputZCubeFiles:{_CUBE_FILES},inputOtherFiles:{_CUBE_FILES},inputNumZCubes:bigint,"
+    f"mergedFiles:{_CUBE_FILES},numOutputZCubes:bigint>,"
     "numBins:bigint,numBatches:bigint,totalConsideredFiles:bigint,totalFilesSkipped:bigint,"
     "preserveInsertionOrder:boolean,numFilesSkippedToReduceWriteAmplification:bigint,"
     "numBytesSkippedToReduceWriteAmplification:bigint,startTimeMs:bigint,endTimeMs:bigint,"
@@ -39,7 +40,7 @@ _METRICS = (
     "autoCompactParallelismStats:struct<maxClusterActiveParallelism:bigint,minClusterActiveParallelism:bigint,"
     "maxSessionActiveParallelism:bigint,minSessionActiveParallelism:bigint>,"
     "deletionVectorStats:struct<numDeletionVectorsRemoved:bigint,numDeletionVectorRowsRemoved:bigint>,"
-    "recompressionCodec:string,numTableColumns:bigint,numTableColumnsWithStats:bigint>"
+    "numTableColumns:bigint,numTableColumnsWithStats:bigint>"
 )
 
 
@@ -71,7 +72,9 @@ def hadoop_uri(location: str) -> str:
     return f"file:{location}" if location.startswith("/") else location.replace("file:///", "file:/", 1)
 
 
-def restore_frame(spark: SparkSession, table: Table, version: int | None, timestamp: datetime | None) -> DataFrame:
+def restore_frame(
+    spark: SparkSession, table: Table, version: int | str | None, timestamp: datetime | None
+) -> DataFrame:
     """Run RESTORE, and return its row; no row and no column if the version is the newest one, as Delta does."""
     result = table.restore(version, timestamp=timestamp)
     if result.version == table.version:
@@ -86,21 +89,26 @@ def nullable(rows: pa.Table) -> pa.Table:
     return rows.cast(pa.schema([pa.field(each.name, each.type) for each in rows.schema]))
 
 
-def optimize_frame(spark: SparkSession, table: Table, files: Sequence[pa.Table], facts: dict[str, Any]) -> DataFrame:
-    """Return the row of OPTIMIZE.
+def optimize_frame(
+    spark: SparkSession, table: Table, compact: Callable[[], object], *, where: str | None = None, zorders: bool = False
+) -> DataFrame:
+    """Run OPTIMIZE or REORG of a table, and return its row.
 
     Args:
         spark: The session.
         table: The table.
-        files: The table's files before and after, as the metadata table `files`.
-        facts: More members of the metrics.
+        compact: Rewrites the table's files.
+        where: The condition of the files that are considered; None for all files.
+        zorders: Whether rows are sorted along a Z-order curve.
     """
-    before, after = files
+    started, before = time.time_ns() // 1_000_000, table.inspect("files")
+    compact()  # checks the condition
+    considered = before.num_rows if where is None else len(table.scan().where(where).plan().table)
+    table = table.refresh()
+    ended, after = time.time_ns() // 1_000_000, table.inspect("files")
     added = after.filter(pc.invert(pc.is_in(after["file_path"], value_set=before["file_path"].combine_chunks())))
     removed = before.filter(pc.invert(pc.is_in(before["file_path"], value_set=after["file_path"].combine_chunks())))
     partitions = _partitions(added)
-    sizes = {"num": removed.num_rows, "size": pc.sum(removed["size_in_bytes"]).as_py() or 0}
-    nothing = {"num": 0, "size": 0}
     metrics: dict[str, Any] = {
         "numFilesAdded": added.num_rows,
         "numFilesRemoved": removed.num_rows,
@@ -108,15 +116,23 @@ def optimize_frame(spark: SparkSession, table: Table, files: Sequence[pa.Table],
         "filesRemoved": _sizes(removed),
         "partitionsOptimized": partitions if "partition" in before.column_names else 0,
         "numBins": partitions,
-        "numBatches": 1 if added.num_rows else 0,
+        "numBatches": 1,
+        "totalConsideredFiles": considered,
+        "totalFilesSkipped": considered - removed.num_rows,
         "preserveInsertionOrder": False,
         "numFilesSkippedToReduceWriteAmplification": 0,
         "numBytesSkippedToReduceWriteAmplification": 0,
-        "totalScheduledTasks": partitions,
+        "startTimeMs": started,
+        "endTimeMs": ended,
+        "totalClusterParallelism": None if is_connect(spark) else spark.sparkContext.defaultParallelism,
+        "totalScheduledTasks": 0,
         "deletionVectorStats": _deletes(removed),
-        **facts,
+        "numTableColumns": len(table.schema.names),
+        "numTableColumnsWithStats": min(len(table.schema.names), 32),
     }
-    if metrics.pop("zorders"):
+    size = pc.sum(removed["size_in_bytes"]).as_py() or 0
+    if zorders:
+        sizes, nothing = {"num": removed.num_rows, "size": size}, {"num": 0, "size": 0}
         metrics["zOrderStats"] = {
             "strategyName": "all",
             "inputCubeFiles": nothing,
@@ -125,6 +141,15 @@ def optimize_frame(spark: SparkSession, table: Table, files: Sequence[pa.Table],
             "mergedFiles": sizes,
             "numOutputCubes": partitions,
             "mergedNumCubes": None,
+        }
+    elif removed.num_rows and table.detail()["clusteringColumns"][0].as_py():
+        sizes, nothing = {"numFiles": removed.num_rows, "size": size}, {"numFiles": 0, "size": 0}
+        metrics["clusteringStats"] = {
+            "inputZCubeFiles": nothing,
+            "inputOtherFiles": sizes,
+            "inputNumZCubes": 0,
+            "mergedFiles": sizes,
+            "numOutputZCubes": partitions,
         }
     return spark.createDataFrame([(hadoop_uri(table.folder), metrics)], f"path string, metrics {_METRICS}")
 
@@ -146,9 +171,8 @@ def _sizes(files: pa.Table) -> dict[str, Any]:
     }
 
 
-def _deletes(files: pa.Table) -> dict[str, int]:
-    counts = files["deleted_record_count"]
-    return {
-        "numDeletionVectorsRemoved": pc.sum(pc.greater(counts, 0)).as_py() or 0,
-        "numDeletionVectorRowsRemoved": pc.sum(counts).as_py() or 0,
-    }
+def _deletes(files: pa.Table) -> dict[str, int] | None:
+    """Return how many deletion vectors, and rows that they delete, files have; None if they have none."""
+    rows = pc.sum(files["deleted_record_count"]).as_py() or 0
+    vectors = pc.sum(pc.greater(files["deleted_record_count"], 0)).as_py()
+    return {"numDeletionVectorsRemoved": vectors, "numDeletionVectorRowsRemoved": rows} if rows else None

@@ -49,12 +49,16 @@ class RewriteSettings:
       and are removed with them.
     - `keeps_sequence_number`: whether new files get the sequence number of the base, so that concurrent equality
       deletes apply to them. None: only if there are such deletes. False: such deletes are conflicts.
-    - `zorder_by`: the columns of the Z-order, for the table's history.
+    - `zorder_by`, `where`, `purges`, `is_full`: the columns of the Z-order, the condition, whether only deleted rows
+      are removed, and whether all files are rewritten, for the table's history.
     """
 
     deletes: Sequence[tuple[str, int | None]] = ()
     keeps_sequence_number: bool | None = None
     zorder_by: Sequence[str] = ()
+    where: str | None = None
+    purges: bool = False
+    is_full: bool = False
 
 
 AS_NEEDED = RewriteSettings()

@@ -42,7 +42,7 @@ from lakescan.planning.split import ReadProperties
 from lakescan.reading.context import BATCH_SIZE, ReadContext
 from lakescan.storage import Storage
 from lakescan.storage.errors import redact
-from lakescan.tables.time_travel import as_text, as_version, check_one_state, selector_from
+from lakescan.tables.time_travel import as_text, as_version, check_one_state, narrow_changelog, selector_from
 
 _LOG = logging.getLogger("lakescan.planning")
 _PART_FILES = 10_000  # minimum files of a part of `plan_parts`, except the last one
@@ -225,9 +225,14 @@ class ScanSpec:
         given.check_opened()
         merged = self.options.merge(options)
         merged.check_format(self.table.name)
-        if self.selector is not None:
-            check_one_state(f"a scan as of {self.selector.describe()}", given)
-        return replace(self, options=merged)
+        selector = self.selector
+        if selector is not None:
+            selector = narrow_changelog(selector, given)
+            if selector is not self.selector:
+                ends = given.names_of_groups(Group.RANGE)
+                given, merged = given.exclude(ends), merged.exclude(ends)
+            check_one_state(f"a scan as of {selector.describe()}", given)
+        return replace(self, options=merged, selector=selector)
 
     def silence_reports(self) -> ScanSpec:
         """Return the spec for plans that are not reported, because they serve another plan."""

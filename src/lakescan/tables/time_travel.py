@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date, datetime
 from numbers import Integral
 from typing import Any
@@ -91,6 +92,25 @@ def _state_selector(options: ReadOptions) -> SnapshotSelector:
 
 
 def _append_range(options: ReadOptions) -> AppendRange:
+    found = _range_of(options)
+    if found.after is None:
+        raise InvalidOption("a range of snapshots needs a start: start-snapshot-id, start-tag or start-timestamp")
+    return found
+
+
+def narrow_changelog(selector: SnapshotSelector, options: ReadOptions) -> SnapshotSelector:
+    """Return the selector of the commits of a changelog that options select by their ends, which may both be open.
+
+    Args:
+        selector: The selector of the changelog of all commits, or another one, which is returned unchanged.
+        options: Read options, such as `start-snapshot-id`, which is exclusive as in reads of appended rows.
+    """
+    if selector.appends != AppendRange(changes=True) or not options.names_of_groups(Group.RANGE):
+        return selector
+    return SnapshotSelector(appends=replace(_range_of(options.exclude(("branch",))), changes=True))
+
+
+def _range_of(options: ReadOptions) -> AppendRange:
     starts = {
         "start-snapshot-id": options.start_snapshot_id,
         "start-timestamp": _moment(options.start_timestamp),
@@ -101,10 +121,7 @@ def _append_range(options: ReadOptions) -> AppendRange:
         "end-timestamp": _moment(options.end_timestamp),
         "end-tag": options.end_tag,
     }
-    after, upto = _single_end(starts), _single_end(ends)
-    if after is None:
-        raise InvalidOption("a range of snapshots needs a start: start-snapshot-id, start-tag or start-timestamp")
-    return AppendRange(after, upto, options.branch)
+    return AppendRange(_single_end(starts), _single_end(ends), options.branch)
 
 
 def _single_end(ends: Mapping[str, _End | None]) -> _End | None:

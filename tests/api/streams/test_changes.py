@@ -21,7 +21,7 @@ from samples.iceberg_deletes import (
 )
 
 import lakescan
-from lakescan.reading.net_changes import drop_carry_overs, pair_updates, row_numbers
+from lakescan.reading.net_changes import drop_carry_overs, drop_round_trips, pair_updates, row_numbers
 from tests.support.catalog import local_catalog
 
 SCHEMA = pa.schema({"id": pa.int64(), "v": pa.string()})
@@ -243,6 +243,40 @@ def test_equal_rows_cancel_one_for_one(rows: list[Any]) -> None:
     assert len(left) == sum(abs(v) for v in net(rows).values())
 
 
+def _walked(rows: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+    """Walk through the changes of each value, and count copies of a first row, as Iceberg's iterator does."""
+    left = []
+    for value in {value for _, _, value in rows}:
+        first, count = None, 0
+        for row in sorted((each for each in rows if each[2] == value), key=lambda each: (each[1], each[0])):
+            if count == 0:
+                first, count = row, 1
+            else:
+                assert first is not None
+                count += 1 if row[0] == first[0] else -1
+        left += [first] * count
+    return sorted(left)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["INSERT", "DELETE"]), st.integers(0, 3), st.integers(0, 2)), max_size=30))
+def test_net_changes_are_what_remains_of_the_changes_of_each_value(rows: list[tuple[str, int, int]]) -> None:
+    names, kinds = ("c", "n", "x"), (pa.string(), pa.int32(), pa.int64())
+    table = pa.table([pa.array([row[i] for row in rows], kinds[i]) for i in range(3)], names)
+    found = drop_round_trips(table, "c", "n", ["x"])
+    assert sorted(tuple(row.values()) for row in found.to_pylist()) == _walked(rows)
+
+
+def test_net_changes_leave_out_rows_that_a_later_commit_deletes(tmp_path: Path) -> None:
+    table = Changing(tmp_path)
+    table.append(1, 2, 3)
+    table.rewrite_without(2)
+    table.delete_keys(1)
+    found = lakescan.table(table.location).changes(net=True)
+    assert [(row["id"], row["_change_type"]) for row in found.to_arrow().to_pylist()] == [(3, "INSERT")]
+    with pytest.raises(lakescan.InvalidOption, match="net changes have no images"):
+        lakescan.table(table.location).changes(net=True, identity="id")
+
+
 def test_a_deleted_and_an_inserted_row_of_an_identity_are_an_update() -> None:
     rows = pa.table(
         {
@@ -364,7 +398,7 @@ def test_changes_on_spark_are_those_in_process(spark, tmp_path: Path) -> None:
     table.append(1, 2, 3, 3)
     table.rewrite_without(2)
     table.delete_keys(1)
-    for options in ({}, {"identity": ["id"]}, {"lane": "arrow"}):
+    for options in ({}, {"identity": ["id"]}, {"net": True}, {"lane": "arrow"}):
         changes = lakescan.table(table.location).changes(**options)
         expected = Counter(tuple(row.values()) for row in changes.to_arrow().to_pylist())
         assert Counter(tuple(row) for row in changes.to_spark(spark).collect()) == expected

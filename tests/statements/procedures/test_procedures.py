@@ -245,8 +245,13 @@ def test_changelog_procedures_return_rows(table: lakescan.Table, call: Called, l
     assert sorted(set(images["_change_type"].to_pylist())) == ["INSERT", "UPDATE_AFTER", "UPDATE_BEFORE"]
     name, _ = changes_of(local, bind_arguments(find_procedure("create_changelog_view"), ["db.t"], {}))
     assert name == "t_changes"
-    with pytest.raises(UnsupportedFeature, match="net_changes"):
-        call("create_changelog_view", table="db.t", net_changes=True)
+    net = call("create_changelog_view", table="db.t", net_changes=True)
+    assert sorted((row["id"], row["part"], row["_change_type"]) for row in net.to_pylist()) == [
+        (1, "b", "INSERT"),
+        (2, "a", "INSERT"),
+    ]
+    with pytest.raises(InvalidOption, match="net_changes excludes"):
+        call("create_changelog_view", table="db.t", net_changes=True, identifier_columns=["id"])
     with pytest.raises(InvalidOption, match="no identifier fields"):
         call("create_changelog_view", table="db.t", compute_updates=True)
 

@@ -47,6 +47,7 @@ from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_files import checkpoint_actions
 from lakescan.delta.log.log_pieces import batches, pieces_of, read_commits
 from lakescan.delta.log.log_text import LogText, single_actions
+from lakescan.delta.log.replay import has_vectors
 from lakescan.delta.log.segment import Checkpoint, LogListing, LogSegment, list_log
 from lakescan.delta.log.time_travel import commit_times
 from lakescan.delta.maintenance.log_cleanup import clean_up
@@ -412,8 +413,3 @@ def is_v2(checkpoint: Checkpoint, storage: Storage) -> bool:
     """Return whether a checkpoint has the V2 format of the feature `v2Checkpoint`, whatever its file name."""
     names = ("checkpointMetadata",)
     return any(True for part in checkpoint.parts for _ in checkpoint_actions(part.location, storage, names))
-
-
-def has_vectors(files: pa.Table) -> pa.Array:
-    """Return a mask of the file actions (rows of `ActionReader`) that have a deletion vector."""
-    return pc.is_valid(files["vector"].combine_chunks().field("storageType"))

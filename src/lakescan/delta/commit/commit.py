@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.common.retries import APPENDS, Attempts, RetryPolicy
 from lakescan.delta.commit.actions import CommitText, DeltaFileChanges, SetTransaction, json_text
@@ -22,11 +23,12 @@ from lakescan.delta.commit.conflicts import ROW_TRACKING, Intent, Reads, Winning
 from lakescan.delta.commit.post_commit_hooks import run_post_commit_hooks
 from lakescan.delta.commit.row_tracking import PRESERVED, assign_row_ids, needs_row_ids
 from lakescan.delta.commit.staged_commits import check_managed_change, commit_staged
+from lakescan.delta.data_files.delta_writes import DeltaWrites
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.catalog_managed import find_managed_table
 from lakescan.delta.log.log_pieces import read_commits
 from lakescan.delta.log.reader import DeltaVersion, LogReader
-from lakescan.delta.log.replay import file_locations
+from lakescan.delta.log.replay import file_locations, has_vectors
 from lakescan.delta.log.segment import LogFile, list_log, next_commits
 from lakescan.delta.log.time_travel import has_in_commit_timestamp, in_commit_timestamp, modification_time
 from lakescan.delta.metadata.protocol import Metadata, Protocol, check_columns
@@ -42,6 +44,7 @@ from lakescan.errors import (
 )
 from lakescan.options.write import WriteOptions
 from lakescan.storage import FileEntry, Storage
+from lakescan.tables.base import RewriteSettings
 from lakescan.writing.table_writes import WrittenFile
 
 _ENGINE = "lakescan"
@@ -138,6 +141,45 @@ def write_operation(
         metrics |= {"numRemovedFiles": removed, "numRemovedBytes": removed_bytes}
     parameters = {name: value for name, value in given.items() if value is not None}
     return Operation("WRITE", parameters, metrics, is_blind_append)
+
+
+def rewrite_operation(
+    how: RewriteSettings, writes: DeltaWrites, live: pa.Table, files: Sequence[WrittenFile]
+) -> Operation:
+    """Return the operation of a rewrite, OPTIMIZE or REORG, as Delta on Spark records it.
+
+    Args:
+        how: The settings of the rewrite.
+        writes: The settings of the new files.
+        live: The replaced files, rows of `live_adds`.
+        files: The new files.
+    """
+    predicate = json_text([] if how.where is None else [how.where])
+    metrics = rewritten_metrics(live, files)
+    if how.purges:
+        return Operation("REORG", {"predicate": predicate, "applyPurge": "true"}, metrics)
+    columns = json_text(list(how.zorder_by))
+    clustered, ordered = (columns, "[]") if writes.clustering else ("[]", columns)
+    parameters = {"predicate": predicate, "zOrderBy": ordered, "clusterBy": clustered, "auto": "false"}
+    if writes.clustering:
+        parameters["isFull"] = json_text(how.is_full)
+    return Operation("OPTIMIZE", parameters, metrics)
+
+
+def rewritten_metrics(live: pa.Table, files: Sequence[WrittenFile]) -> dict[str, int]:
+    """Return the metrics of an operation that replaces the files `live`, rows of `live_adds`; sizes in bytes."""
+    metrics = {
+        "numRemovedFiles": live.num_rows,
+        "numRemovedBytes": pc.sum(live["size"]).as_py() or 0,
+        "numDeletionVectorsRemoved": pc.sum(has_vectors(live)).as_py() or 0,
+        "numAddedFiles": len(files),
+        "numAddedBytes": sum(each.size for each in files),
+    }
+    if files:
+        sizes = sorted(each.size for each in files)
+        metrics |= {"minFileSize": sizes[0], "maxFileSize": sizes[-1]}
+        metrics |= {f"p{percent}FileSize": sizes[len(sizes) * percent // 100] for percent in (25, 50, 75)}
+    return metrics
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from lakescan.delta.metadata.protocol import CLUSTERING, Metadata
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.deletion_vectors import delete_table
 from lakescan.delta.table import DeltaTable
-from lakescan.errors import MissingFile, NoSuchSnapshot
+from lakescan.errors import MissingFile
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.storage import Storage
 from lakescan.tables.results import RestoreResult
@@ -211,17 +211,7 @@ def restore(
 
 
 def _version(scan: ScanSpec, version: int | str | None, timestamp: datetime | None) -> DeltaVersion:
-    """Return the version to restore; a timestamp after the newest version selects the newest, as in Delta on Spark.
-
-    Raises `NoSuchSnapshot` for an unknown version or a timestamp before the log.
-    """
+    """Return the version to restore; raises `NoSuchSnapshot` for one that the log does not have."""
     table = scan.table
     assert isinstance(table, DeltaTable)
-    try:
-        snapshot = table.snapshot(SnapshotSelector(version=version, timestamp=timestamp))
-    except NoSuchSnapshot:
-        current = scan.snapshot
-        if timestamp is None or current.timestamp is None or timestamp <= current.timestamp:
-            raise
-        snapshot = current
-    return table.version_of(snapshot)
+    return table.version_of(table.snapshot(SnapshotSelector(version=version, timestamp=timestamp)))

@@ -57,7 +57,7 @@ def update_live_files(known: pa.Table, parts: list[pa.Table], location: str) -> 
 
 
 def _check_once(files: pa.Table, location: str) -> None:
-    if not files.num_rows or not pc.any(_has_vector(files)).as_py():
+    if not files.num_rows or not pc.any(has_vectors(files)).as_py():
         return
     paths = canonical_paths(files["path"].combine_chunks())
     if len(pc.unique(paths)) < len(paths):
@@ -80,7 +80,8 @@ def check_partitions(files: pa.Table) -> None:
         )
 
 
-def _has_vector(files: pa.Table) -> pa.Array:
+def has_vectors(files: pa.Table) -> pa.Array:
+    """Return a mask of the file actions (rows of `ActionReader`) that have a deletion vector."""
     return pc.is_valid(files["vector"].combine_chunks().field("storageType"))
 
 

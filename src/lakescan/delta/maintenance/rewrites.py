@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.delta.commit.actions import DeltaFileChanges, add_actions, remove_actions
-from lakescan.delta.commit.commit import DeltaCommit, Operation
+from lakescan.delta.commit.commit import DeltaCommit, Operation, rewritten_metrics
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.data_files.delta_writes import DeltaWrites
 from lakescan.delta.log.replay import canonical_paths
@@ -51,7 +51,7 @@ def rewrite_files(
     some = scan.plan_of(plan, chosen)
     into = table.writes if writes is None else writes
     files = rewrite_rows(into.lineage_writes, some, scan.read_context(some), None)
-    metrics = {"numRemovedFiles": old.num_rows, "numAddedFiles": len(files)}
+    metrics = rewritten_metrics(old, files)
     with remove_on_failure(table, files):
         DeltaCommit(
             table.version,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
-from lakescan.api.table import Table
 from lakescan.common.references import dotted_path, parse_reference
 from lakescan.errors import InvalidStatement
 from lakescan.expressions.sql_condition import references
@@ -13,6 +11,7 @@ from lakescan.maintenance.zorder import check_zorder_columns
 from lakescan.spark.delta_results import optimize_frame
 from lakescan.spark.delta_tables.calls import delta_call
 from lakescan.spark.delta_tables.opened import OpenedTable
+from lakescan.spark.drop_in.errors import optimize_errors
 from lakescan.spark.executor import SparkExecutor
 
 if TYPE_CHECKING:
@@ -83,23 +82,14 @@ class DeltaOptimizeBuilder:
             options = {"strategy": "zorder", "zorder_by": by}
         if columns:
             options["rewrite_all"] = True
-        return self._compact(table, condition, bool(columns), options)
-
-    def _compact(self, table: Table, where: str | None, zorders: bool, options: dict[str, Any]) -> DataFrame:
-        started, before = time.time_ns() // 1_000_000, table.inspect("files")
-        considered = before.num_rows if where is None else len(table.scan().where(where).plan().table)
-        table.compact(where=where, executor=SparkExecutor(self._spark), **options)
-        files = (before, table.inspect("files"))
-        facts = {
-            "totalConsideredFiles": considered,
-            "totalFilesSkipped": 0,
-            "startTimeMs": started,
-            "endTimeMs": time.time_ns() // 1_000_000,
-            "numTableColumns": len(table.schema.names),
-            "numTableColumnsWithStats": min(len(table.schema.names), 32),
-            "zorders": zorders,
-        }
-        return optimize_frame(self._spark, table, files, facts)
+        with optimize_errors():
+            return optimize_frame(
+                self._spark,
+                table,
+                lambda: table.compact(where=condition, executor=SparkExecutor(self._spark), **options),
+                where=condition,
+                zorders=bool(columns),
+            )
 
     def _condition(self, partitions: list[str], clustering: list[str]) -> str | None:
         if not self._filters:

@@ -13,7 +13,6 @@ from lakescan.errors import (
     InvalidOption,
     InvalidStatement,
     NoSuchNamespace,
-    NoSuchSnapshot,
     NoSuchTable,
     NotATable,
     TableExists,
@@ -34,7 +33,7 @@ from lakescan.spark.delta_tables.calls import delta_call
 from lakescan.spark.delta_tables.merge import DeltaMergeBuilder, new_merge
 from lakescan.spark.delta_tables.opened import OpenedTable, open_name, open_path
 from lakescan.spark.delta_tables.optimize import DeltaOptimizeBuilder
-from lakescan.spark.drop_in.errors import with_class
+from lakescan.spark.drop_in.errors import restore_errors, with_class
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.session import reason_for_young_files
 from lakescan.spark.statements.dml import change
@@ -273,7 +272,7 @@ class DeltaTable:
             A frame of one row with the numbers and sizes of files.
         """
         _check(version, int, "version", "an int")
-        with _restore_errors():
+        with restore_errors():
             return restore_frame(self._spark, self._opened.table.refresh(), version, None)
 
     @delta_call
@@ -288,7 +287,7 @@ class DeltaTable:
         """
         _check(timestamp, str, "timestamp", "a string")
         moment = self._moment(timestamp)
-        with _restore_errors():
+        with restore_errors():
             return restore_frame(self._spark, self._opened.table.refresh(), None, moment)
 
     def optimize(self) -> DeltaOptimizeBuilder:
@@ -438,16 +437,6 @@ def _missing_delta_table() -> Iterator[None]:
         yield
     except (NoSuchTable, NoSuchNamespace, NotATable) as error:
         raise with_class(error, "AnalysisException", "DELTA_MISSING_DELTA_TABLE") from error.__cause__
-
-
-@contextmanager
-def _restore_errors() -> Iterator[None]:
-    """Context manager: a version that cannot be restored raises Delta's own error."""
-    try:
-        yield
-    except NoSuchSnapshot as error:
-        earlier = "TIMESTAMP_EARLIER" if "before the oldest" in str(error) else "TABLE_VERSION"
-        raise with_class(error, "AnalysisException", f"DELTA_CANNOT_RESTORE_{earlier}") from error.__cause__
 
 
 def _check(value: object, kind: type, name: str, wanted: str) -> None:

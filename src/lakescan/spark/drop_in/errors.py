@@ -36,6 +36,7 @@ _SPARK, _ICEBERG = "org.apache.spark.SparkException", "org.apache.iceberg.except
 _FEATURE = "org.apache.spark.sql.delta.DeltaTableFeatureException"
 _INVARIANT = "org.apache.spark.sql.delta.schema.DeltaInvariantViolationException"
 _VIOLATED, _INCOMPATIBLE = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "INCOMPATIBLE_DATA_FOR_TABLE"
+_TWICE = "DUPLICATE_ROUTINE_PARAMETER_ASSIGNMENT"
 _ARITY, _UNRESOLVED = "INSERT_COLUMN_ARITY_MISMATCH", "UNRESOLVED_COLUMN.WITH_SUGGESTION"
 
 
@@ -135,6 +136,12 @@ _RULES = (
     # Statements and filters
     _Rule(InvalidStatement, ANALYSIS, "DELTA_MERGE_MISSING_WHEN", r"^the MERGE has no clause"),
     _Rule(InvalidStatement, ANALYSIS, _UNRESOLVED, r"no column '(?P<objectName>[^']*)'"),
+    _Rule(InvalidStatement, ANALYSIS, f"{_TWICE}.DOUBLE_NAMED_ARGUMENT_REFERENCE", r"parameter '.*' is given twice"),
+    _Rule(InvalidStatement, ANALYSIS, "UNEXPECTED_POSITIONAL_ARGUMENT", r"positional arguments come before named"),
+    _Rule(InvalidStatement, ANALYSIS, "DELTA_NON_PARTITION_COLUMN_REFERENCE", r"which is not a partition column"),
+    _Rule(InvalidStatement, UNSUPPORTED, "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED", r"FULL is for clustered tables"),
+    _Rule(InvalidStatement, ANALYSIS, "DELTA_CLUSTERING_WITH_ZORDER_BY", r"clustered by .* leave ZORDER BY out"),
+    _Rule(InvalidStatement, UNSUPPORTED, "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE", r"clustered .* leave WHERE out"),
     _Rule(InvalidStatement, "ParseException", "UNSUPPORTED_DATATYPE", r"'(?P<typeName>[^']*)' is not a column type"),
     _Rule(InvalidStatement, "ParseException", "PARSE_SYNTAX_ERROR"),
     _Rule(InvalidFilter, ANALYSIS, "DELTA_FAILED_RECOGNIZE_PREDICATE", r"^cannot parse the filter"),
@@ -156,6 +163,10 @@ _RULES = (
     _Rule(InvalidOption, ANALYSIS, "DELTA_CONSTRAINT_ALREADY_EXISTS", r"already has a constraint"),
     _Rule(InvalidOption, ANALYSIS, "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION", r"rows violate the new constraint"),
     # Options
+    _Rule(InvalidOption, ANALYSIS, "INVALID_TIME_TRAVEL_SPEC", r"options 'versionAsOf' and 'timestampAsOf'", "iceberg"),
+    _Rule(InvalidOption, ILLEGAL, "DELTA_ONEOF_IN_TIMETRAVEL", r"options 'versionAsOf' and 'timestampAsOf'"),
+    _Rule(InvalidOption, ANALYSIS, "DELTA_MULTIPLE_CDC_BOUNDARY", r"ingVersion' and '\w+Timestamp' set"),
+    _Rule(InvalidOption, ANALYSIS, "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS", r"^a change feed reads a range of versions"),
     _Rule(
         InvalidOption, ILLEGAL, "DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE", r"replaceWhere and a dynamic"
     ),
@@ -179,6 +190,27 @@ _RULES = (
         r"^Delta has no table feature",
         java=_FEATURE,
     ),
+    _Rule(InvalidOption, JAVA, None, r"has no feature '", java=_FEATURE),
+    _Rule(InvalidOption, ILLEGAL, None, r"it takes a version from"),
+    _Rule(
+        InvalidOption,
+        UNSUPPORTED,
+        "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE",
+        r"^'delta\.columnMapping\.mode'='\w+': it takes",
+    ),
+    _Rule(
+        InvalidOption,
+        ANALYSIS,
+        "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME",
+        r"^the folders of .* but partition_by is",
+    ),
+    _Rule(
+        InvalidOption,
+        ANALYSIS,
+        "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE",
+        r"^SHOW PARTITIONS of .* not partitioned",
+        "delta",
+    ),
     _Rule(InvalidOption, ANALYSIS, "DELTA_UNKNOWN_CONFIGURATION", r"^Delta has no table property '(?P<config>[^']+)'"),
     _Rule(InvalidOption, JAVA, None, r"^'delta\.[^']*'='.*: it takes", java="java.lang.IllegalArgumentException"),
     _Rule(InvalidOption, JAVA, None, r"is already a data file of", java="java.lang.IllegalStateException"),
@@ -189,6 +221,23 @@ _RULES = (
     _Rule(InvalidOption, ILLEGAL),
     _Rule(UnsupportedFeature, ANALYSIS, "DELTA_UNSUPPORTED_DROP_COLUMN", r"dropping column .* logical names"),
     _Rule(UnsupportedFeature, ANALYSIS, "DELTA_UNSUPPORTED_RENAME_COLUMN", r"renaming column .* logical names"),
+    _Rule(UnsupportedFeature, ANALYSIS, "DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN", r"dropping .* is partitioned by it"),
+    _Rule(UnsupportedFeature, ANALYSIS, "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP", r"without type widening"),
+    _Rule(
+        UnsupportedFeature,
+        ANALYSIS,
+        "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED",
+        r"a default of column .*allowColumnDefaults",
+    ),
+    _Rule(
+        UnsupportedFeature,
+        ANALYSIS,
+        "DELTA_ALTER_TABLE_CLUSTER_BY_ON_PARTITIONED_TABLE_NOT_ALLOWED",
+        r"clustering .* which is partitioned",
+    ),
+    _Rule(
+        UnsupportedFeature, ANALYSIS, "DELTA_NON_BOOLEAN_CHECK_CONSTRAINT", r"the constraint .*: a condition of type"
+    ),
     _Rule(UnsupportedFeature, ANALYSIS, "DELTA_MISSING_CHANGE_DATA", r"did not record changes"),
     _Rule(UnsupportedFeature, ANALYSIS, "DELTA_EMPTY_DATA", r"has no columns for data files"),
     _Rule(UnsupportedFeature, ANALYSIS, "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION", r"table by all of its columns"),
@@ -201,18 +250,39 @@ _RULES = (
     _Rule(LakescanError, JAVA),
 )
 
+# Those of CALL; the first rule that applies is used.
+_PROCEDURES = (
+    _Rule(NoSuchTable, JAVA, java="java.lang.RuntimeException"),
+    _Rule(NoSuchCatalog, ANALYSIS, "FAILED_TO_LOAD_ROUTINE", r"Did you mean"),
+    _Rule(NoSuchSnapshot, ILLEGAL, None, r"no ancestor of the current snapshot|to fast-forward to"),
+    _Rule(NoSuchSnapshot, JAVA, java=f"{_ICEBERG}.ValidationException"),
+    _Rule(NoSuchColumn, ILLEGAL),
+    _Rule(UnsupportedFeature, JAVA, None, r"is not an ancestor of", java=f"{_ICEBERG}.ValidationException"),
+    _Rule(UnsupportedFeature, ILLEGAL),
+    _Rule(InvalidOption, JAVA, None, r"already includes snapshot", java=f"{_ICEBERG}.ValidationException"),
+    _Rule(InvalidOption, ANALYSIS, "FAILED_TO_LOAD_ROUTINE", r"^there is no procedure"),
+    _Rule(InvalidOption, ANALYSIS, "UNRECOGNIZED_PARAMETER_NAME", r"^\w+ has no parameter"),
+    _Rule(InvalidOption, ANALYSIS, "REQUIRED_PARAMETER_NOT_FOUND", r"^\w+ needs \w+"),
+    _Rule(InvalidOption, ANALYSIS, "WRONG_NUM_ARGS.WITHOUT_SUGGESTION", r"^\w+ takes \d+ arguments"),
+    _Rule(InvalidOption, ANALYSIS, f"{_TWICE}.BOTH_POSITIONAL_AND_NAMED", r"is given twice, by position and by name"),
+    _Rule(InvalidOption, "NumberFormatException", "CAST_INVALID_INPUT", r"='.*': expected a whole number"),
+)
+
 _STATES = {
     "ARITHMETIC_OVERFLOW": "22003",
     "CAST_INVALID_INPUT": "22018",
     "CAST_OVERFLOW_IN_TABLE_INSERT": "22003",
     "CATALOG_NOT_FOUND": "42P08",
     "COLUMN_ALREADY_EXISTS": "42711",
+    "DELTA_ALTER_TABLE_CLUSTER_BY_ON_PARTITIONED_TABLE_NOT_ALLOWED": "42000",
     "DELTA_CANNOT_MODIFY_APPEND_ONLY": "42809",
     "DELTA_CANNOT_RESTORE_TABLE_VERSION": "22003",
     "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER": "22003",
     "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER": "22003",
     "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION": "428FT",
     "DELTA_CDC_START_VERSION_AFTER_LATEST": "22003",
+    "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE": "0A000",
+    "DELTA_CLUSTERING_WITH_ZORDER_BY": "42613",
     "DELTA_CONSTRAINT_ALREADY_EXISTS": "42710",
     "DELTA_CONSTRAINT_DOES_NOT_EXIST": "42704",
     "DELTA_CONVERT_NON_PARQUET_TABLE": "0AKDC",
@@ -235,32 +305,48 @@ _STATES = {
     "DELTA_MISSING_CHANGE_DATA": "KD002",
     "DELTA_MISSING_DELTA_TABLE": "42P01",
     "DELTA_MODE_NOT_SUPPORTED": "0AKDC",
+    "DELTA_MULTIPLE_CDC_BOUNDARY": "42614",
     "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE": "21506",
     "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION": "23512",
+    "DELTA_NON_BOOLEAN_CHECK_CONSTRAINT": "42621",
+    "DELTA_NON_PARTITION_COLUMN_REFERENCE": "42P10",
     "DELTA_NO_START_FOR_CDC_READ": "42601",
+    "DELTA_ONEOF_IN_TIMETRAVEL": "42601",
     "DELTA_OPERATION_NOT_ALLOWED_DETAIL": "0AKDC",
+    "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED": "42601",
     "DELTA_PATH_EXISTS": "42K04",
     "DELTA_REPLACE_WHERE_MISMATCH": "44000",
     "DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE": "42613",
+    "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE": "42809",
+    "DELTA_TABLE_ALREADY_EXISTS": "42P07",
     "DELTA_TABLE_NOT_FOUND": "42P01",
+    "DELTA_TABLE_ONLY_OPERATION": "0AKDD",
     "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION": "42816",
     "DELTA_TIMESTAMP_GREATER_THAN_COMMIT": "42816",
     "DELTA_TIMESTAMP_INVALID": "42816",
+    "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME": "KD009",
     "DELTA_UNKNOWN_CONFIGURATION": "F0000",
+    "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP": "0AKDC",
+    "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE": "0AKDC",
     "DELTA_UNSUPPORTED_DEEP_CLONE": "0A000",
     "DELTA_UNSUPPORTED_DROP_COLUMN": "0AKDC",
+    "DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN": "0AKDC",
     "DELTA_UNSUPPORTED_RENAME_COLUMN": "0AKDC",
+    "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS": "0AKDC",
     "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT": "22003",
     "DELTA_VERSION_NOT_FOUND": "22003",
     "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES": "23001",
+    "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST": "42703",
     "DELTA_ZORDERING_ON_PARTITION_COLUMN": "42P10",
     "DIVIDE_BY_ZERO": "22012",
+    "DUPLICATE_ROUTINE_PARAMETER_ASSIGNMENT": "4274K",
     "EXPECT_TABLE_NOT_VIEW": "42809",
     "FAILED_TO_LOAD_ROUTINE": "38000",
     "FIELD_ALREADY_EXISTS": "42710",
     "INCOMPATIBLE_DATA_FOR_TABLE": "KD000",
     "INSERT_COLUMN_ARITY_MISMATCH": "21S01",
     "INVALID_SAVE_MODE": "42000",
+    "INVALID_TIME_TRAVEL_SPEC": "42K0E",
     "INVALID_TIME_TRAVEL_TIMESTAMP_EXPR": "42K0E",
     "MERGE_CARDINALITY_VIOLATION": "23K01",
     "NOT_NULL_ASSERT_VIOLATION": "42000",
@@ -268,13 +354,18 @@ _STATES = {
     "NO_MERGE_ACTION_SPECIFIED": "42K0E",
     "PARSE_SYNTAX_ERROR": "42601",
     "PATH_NOT_FOUND": "42K03",
+    "REQUIRED_PARAMETER_NOT_FOUND": "4274K",
     "SCHEMA_ALREADY_EXISTS": "42P06",
     "SCHEMA_NOT_FOUND": "42704",
     "SORT_BY_WITHOUT_BUCKETING": "42601",
     "TABLE_OR_VIEW_ALREADY_EXISTS": "42P07",
     "TABLE_OR_VIEW_NOT_FOUND": "42P01",
+    "UNEXPECTED_POSITIONAL_ARGUMENT": "4274K",
+    "UNRECOGNIZED_PARAMETER_NAME": "4274K",
     "UNRESOLVED_COLUMN": "42703",
     "UNSUPPORTED_DATATYPE": "0A000",
+    "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED": "0AKDE",
+    "WRONG_NUM_ARGS": "42605",
 }
 
 
@@ -312,6 +403,43 @@ def branch_errors() -> Iterator[None]:
         yield
     except NoSuchSnapshot as error:
         raise with_class(error, JAVA, f"{_ICEBERG}.ValidationException") from error.__cause__
+
+
+@contextmanager
+def procedure_errors() -> Iterator[None]:
+    """Context manager: the errors of CALL have the classes of Iceberg's procedures, and of Spark's checks of calls."""
+    try:
+        yield
+    except LakescanError as error:
+        rule = next((each for each in _PROCEDURES if each.match(error, None) is not None), None)
+        if rule is None:
+            raise
+        condition = rule.java if rule.name == JAVA else rule.condition
+        assert not callable(condition)
+        raise with_class(error, rule.name, condition) from error.__cause__
+
+
+@contextmanager
+def optimize_errors() -> Iterator[None]:
+    """Context manager: an unknown column of a Z-order raises Delta's own error."""
+    try:
+        yield
+    except NoSuchColumn as error:
+        raise with_class(error, ILLEGAL, "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST") from error.__cause__
+
+
+@contextmanager
+def restore_errors() -> Iterator[None]:
+    """Context manager: a version that cannot be restored raises Delta's own error."""
+    try:
+        yield
+    except NoSuchSnapshot as error:
+        found = "TABLE_VERSION"
+        if "before the oldest" in str(error):
+            found = "TIMESTAMP_EARLIER"
+        elif "after the newest" in str(error):
+            found = "TIMESTAMP_GREATER"
+        raise with_class(error, ANALYSIS, f"DELTA_CANNOT_RESTORE_{found}") from error.__cause__
 
 
 def spark_error(error: LakescanError, *, connect: bool | None = None) -> Exception:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,18 @@ from lakescan.api.table import Table
 from lakescan.catalogs.registry import is_known
 from lakescan.common.references import backquote
 from lakescan.definition.table_changes import UnsetProperties
-from lakescan.errors import InvalidOption, InvalidStatement, IsAView, LakescanError
-from lakescan.spark.delta_results import detail_frame, history_frame, optimize_frame
+from lakescan.errors import (
+    InvalidOption,
+    InvalidStatement,
+    IsAView,
+    LakescanError,
+    NoSuchNamespace,
+    NoSuchTable,
+    NotATable,
+    TableExists,
+)
+from lakescan.spark.delta_results import detail_frame, hadoop_uri, history_frame, optimize_frame, restore_frame
+from lakescan.spark.drop_in.errors import optimize_errors, restore_errors, with_class
 from lakescan.spark.drop_in.session_catalog import SPARK, describe_delta
 from lakescan.spark.drop_in.settings import delta_defaults
 from lakescan.spark.statements.dml import RowChange, count_frame
@@ -25,7 +34,7 @@ from lakescan.spark.statements.names import current_namespace, has_catalog
 from lakescan.spark.statements.statement_routing import frame_of_rows
 from lakescan.spark.types import schema_of
 from lakescan.statements.syntax.alter_table import AlterTable
-from lakescan.statements.syntax.commands import Call, Optimize, Reorg, Restore
+from lakescan.statements.syntax.commands import Call, Optimize, Reorg, Restore, Vacuum
 from lakescan.statements.syntax.dml import Insert
 from lakescan.statements.syntax.grammar import TableStatement
 from lakescan.statements.syntax.namespaces import DropNamespace, Show, ShowKind
@@ -33,6 +42,7 @@ from lakescan.statements.syntax.tables_and_views import CreateTable
 from lakescan.statements.syntax.text import TableName
 from lakescan.statements.syntax.token_reader import TokenReader
 from lakescan.statements.syntax.types import text_literal
+from lakescan.statements.tables.commands import restored_state
 from lakescan.statements.tables.context import StatementContext, find_table, namespace
 from lakescan.tables.results import ChangeResult
 
@@ -83,10 +93,13 @@ def frame_of_statement(
             return frame_of_rows(spark, rows)
     if (frame := _delta_frame(spark, statement, context, run)) is not None:
         return frame
-    newest = find_table(statement.table, context).version if isinstance(statement, Restore) else None
+    if isinstance(statement, Restore):
+        with restore_errors():
+            return restore_frame(spark, find_table(statement.table, context), *restored_state(statement))
     found = run()
-    if isinstance(statement, Restore) and find_table(statement.table, context).version == newest:
-        return empty_frame(spark)  # nothing was restored: as Delta, without a row
+    if isinstance(statement, Vacuum):
+        paths = [hadoop_uri(each) for each in found["path"].to_pylist()]
+        return frame_of_rows(spark, pa.table({"path": pa.array(paths, pa.string())}))
     if isinstance(statement, Show) and statement.what is ShowKind.VIEWS:
         return frame_of_rows(spark, _with_temporary_views(spark, found, statement.pattern))
     if isinstance(found, pa.Table):
@@ -131,30 +144,28 @@ def _delta_frame(
             return detail_frame(spark, table, None if is_path else str(table.name))
         return _partition_rows(spark, table, run())
     assert isinstance(statement, Optimize | Reorg)
-    started, before = time.time_ns() // 1_000_000, table.inspect("files")
-    run()
-    table = table.refresh()
-    facts = {
-        "totalConsideredFiles": before.num_rows,
-        "totalFilesSkipped": 0,
-        "startTimeMs": started,
-        "endTimeMs": time.time_ns() // 1_000_000,
-        "numTableColumns": len(table.schema.names),
-        "numTableColumnsWithStats": min(len(table.schema.names), 32),
-        "zorders": isinstance(statement, Optimize) and bool(statement.zorder_by),
-    }
-    return optimize_frame(spark, table, (before, table.inspect("files")), facts)
+    zorders = isinstance(statement, Optimize) and bool(statement.zorder_by)
+    where = None if statement.where is None else statement.where.text
+    with optimize_errors():
+        return optimize_frame(spark, table, run, where=where, zorders=zorders)
 
 
 def _clone_frame(
     spark: SparkSession, statement: CreateTable, context: StatementContext, run: Callable[[], Any]
 ) -> DataFrame:
     """Run CREATE TABLE ... SHALLOW CLONE, and return the row of Delta's CLONE; none if the table is kept."""
-    made = run()
+    is_kept = statement.if_not_exists and _has_table(statement.table, context)
+    try:
+        made = run()
+    except TableExists as error:
+        raise with_class(error, "AnalysisException", "DELTA_TABLE_ALREADY_EXISTS") from error.__cause__
+    columns = pa.schema([(name, pa.int64()) for name in _CLONED])
+    if is_kept:
+        return frame_of_rows(spark, columns.empty_table())
     files = made.inspect("files") if isinstance(made, Table) else pa.table({"size_in_bytes": pa.array([], pa.int64())})
     sizes = files["size_in_bytes"]
     values = {"source_table_size": pc.sum(sizes).as_py() or 0, "source_num_of_files": files.num_rows}
-    return frame_of_rows(spark, pa.table({name: pa.array([values.get(name, 0)], pa.int64()) for name in _CLONED}))
+    return frame_of_rows(spark, pa.Table.from_pylist([{name: values.get(name, 0) for name in _CLONED}], columns))
 
 
 def _partition_rows(spark: SparkSession, table: Table, rows: pa.Table) -> DataFrame:
@@ -178,6 +189,13 @@ def _find_table_or_view(name: TableName, context: StatementContext) -> Table | N
         return find_table(name, context)
     except IsAView:
         return None
+
+
+def _has_table(name: TableName, context: StatementContext) -> bool:
+    try:
+        return _find_table_or_view(name, context) is not None
+    except (NoSuchTable, NoSuchNamespace, NotATable):
+        return False
 
 
 def _as_jvm(statement: TableStatement, rows: pa.Table) -> pa.Table:

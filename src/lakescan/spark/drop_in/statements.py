@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,13 +14,13 @@ from lakescan.api.table import Table
 from lakescan.catalogs.registry import is_known
 from lakescan.common.references import backquote
 from lakescan.errors import (
-    InvalidOption,
     InvalidStatement,
     NoSuchCatalog,
     NoSuchTable,
+    NotATable,
     UnsupportedFeature,
 )
-from lakescan.spark.drop_in.errors import JAVA, branch_errors, with_class
+from lakescan.spark.drop_in.errors import ANALYSIS, branch_errors, procedure_errors, with_class
 from lakescan.spark.drop_in.interception import NOT_OURS
 from lakescan.spark.drop_in.results import (
     as_in_spark,
@@ -59,7 +59,9 @@ from lakescan.spark.statements.whole_tables import (
 )
 from lakescan.statements.rows.explain import explain_statement
 from lakescan.statements.rows.target import names_table
+from lakescan.statements.syntax.grammar import parse_statement
 from lakescan.statements.syntax.parse import Arguments, SqlStatement, StatementKind, statement_of
+from lakescan.statements.syntax.text import TableName, underline_place
 from lakescan.statements.syntax.token_reader import TokenReader
 
 if TYPE_CHECKING:
@@ -71,6 +73,9 @@ _ALWAYS = (
     r"|\A\s*(?:optimize|vacuum|restore|convert\s+to\s+delta|reorg|generate|call)\b"
     r"|\A\s*desc(?:ribe)?\s+(?:history|detail)\b"
     r"|\A\s*show\s+catalogs\b"
+)
+_COMMANDS = re.compile(
+    r"\s*(?:optimize|vacuum|restore|reorg|generate|desc(?:ribe)?\s+(?:history|detail))\b", re.IGNORECASE
 )
 _FUNCTIONS = re.compile(
     r"\s*(show\s+(?:\w+\s+)?functions)\s+(?:from|in)\s+`?(\w+)`?(?:\s*\.\s*[\w`]+)*(.*)", re.I | re.S
@@ -252,10 +257,11 @@ def _run_other(spark: SparkSession, text: str, args: Arguments, frames: Mapping[
     if ours is not None:
         ours = as_in_spark(spark, ours)
         context = statement_context(spark, text, args, frames)
-        with _errors_of_procedures() if first == "CALL" else nullcontext():
+        with procedure_errors() if first == "CALL" else nullcontext():
             return frame_of_statement(spark, ours, context, lambda: run_table_statement(spark, ours, context))
     if first in ("CREATE", "REPLACE"):
         return _run_spark_statement(spark, read_spark_statement(text), args, frames)
+    _check_is_delta(spark, text)
     catalog = find_catalog(spark, text)
     if catalog is not None or _BY_PATH.search(text):
         _refuse_statistics(text)
@@ -265,20 +271,21 @@ def _run_other(spark: SparkSession, text: str, args: Arguments, frames: Mapping[
     return None
 
 
-@contextmanager
-def _errors_of_procedures() -> Iterator[None]:
-    """Context manager: raise the errors of CALL with the classes of Iceberg's procedures."""
-    try:
-        with branch_errors():  # a snapshot that does not exist raises the same
-            yield
-    except NoSuchTable as error:
-        raise with_class(error, JAVA, "java.lang.RuntimeException") from error.__cause__
-    except UnsupportedFeature as error:
-        raise with_class(error, "IllegalArgumentException", None) from error.__cause__
-    except InvalidOption as error:
-        if str(error).startswith("there is no procedure"):
-            raise with_class(error, "AnalysisException", "FAILED_TO_LOAD_ROUTINE") from error.__cause__
-        raise
+def _check_is_delta(spark: SparkSession, text: str) -> None:
+    """Raise `NoSuchTable` or `NotATable` for a command of Delta's that names another table of Spark's own catalog."""
+    session = find_session(spark)
+    command = _COMMANDS.match(text)
+    if command is None or session is None or session.session_catalog != "delta":
+        return
+    found = parse_statement(text)
+    name = getattr(found, "table", None)
+    if not isinstance(name, TableName):
+        return
+    shown = ".".join(name.parts)
+    if spark.catalog.tableExists(".".join(map(backquote, name.parts))):
+        words = command[0].strip().upper()
+        raise with_class(NotATable(f"{words}: {shown} is no Delta table"), ANALYSIS, "DELTA_TABLE_ONLY_OPERATION")
+    raise NoSuchTable(f"there is no table {shown!r}{underline_place(text, name.start, name.end)}")
 
 
 def _refuse_statistics(text: str) -> None:

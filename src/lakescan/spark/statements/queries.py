@@ -124,6 +124,8 @@ def _following_frame(
 ) -> DataFrame:
     """Return a frame of a whole table of a query that follows the table; changes of a table do not follow it."""
     named = found.named[each]
+    if options and named.is_changes:
+        named = replace(named, spec=named.spec.with_options(dict(options)))
     if named.is_net:
         return Changes(named.spec).to_spark(spark)
     if named.is_changes or named.is_given:

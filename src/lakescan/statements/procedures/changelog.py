@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakescan.api.catalog import Catalog
 from lakescan.api.changes import Changes
 from lakescan.common.timestamps import from_millis
-from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.errors import InvalidOption
 from lakescan.statements.procedures.declaration import (
     BOOLEAN,
     OPTIONS,
@@ -36,18 +36,12 @@ def changes_of(catalog: Catalog, arguments: Mapping[str, Any]) -> tuple[str, Cha
 
     Raises:
         InvalidOption: The arguments contradict each other.
-        UnsupportedFeature: Net changes over several commits are requested.
 
     Example:
         >>> name, changes = changes_of(lake, bind_arguments(find_procedure("create_changelog_view"), ["db.sample"], {}))
         >>> changes.to_spark(spark).createOrReplaceTempView(name)
     """
     table = catalog.load_table(arguments["table"])
-    if arguments["net_changes"]:
-        raise UnsupportedFeature(
-            "create_changelog_view with net_changes over several commits",
-            "Leave net_changes out. Within each commit, changes are net: rows that it only moved are left out.",
-        )
     given = arguments["identifier_columns"]
     images = arguments["compute_updates"]
     identity: Sequence[str] = ()
@@ -58,10 +52,13 @@ def changes_of(catalog: Catalog, arguments: Mapping[str, Any]) -> tuple[str, Cha
             raise InvalidOption(
                 "create_changelog_view: compute_updates needs identifier_columns: the table has no identifier fields"
             )
+    net = bool(arguments["net_changes"])
+    if net and identity:
+        raise InvalidOption("create_changelog_view: net_changes excludes compute_updates and identifier_columns")
     options = dict(arguments["options"] or {})
     start, end = _range_end(options, _STARTS), _range_end(options, _ENDS)
     name = arguments["changelog_view"] or f"{table.name.name if table.name else 'table'}_changes"
-    return name, table.changes(start, end, identity=identity, **options)
+    return name, table.changes(start, end, identity=identity, net=net, **options)
 
 
 def _range_end(options: dict[str, str], names: tuple[str, str]) -> int | datetime | None:

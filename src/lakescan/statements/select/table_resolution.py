@@ -307,6 +307,9 @@ class TableResolver:
     def _time_travel(self, spec: ScanSpec, travel: TimeTravel | None) -> ScanSpec:
         if travel is None:
             return spec
+        if spec.selector is not None:
+            words = "TIMESTAMP AS OF" if travel.by_time else "VERSION AS OF"
+            raise InvalidOption(f"the name already selects {spec.selector.describe()}: leave {words} out")
         if (value := self._parameter(travel)) is not None:
             is_moment = isinstance(value, str | date if travel.by_time else str | int) and not isinstance(value, bool)
             if not is_moment:

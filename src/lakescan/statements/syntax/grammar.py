@@ -181,6 +181,12 @@ FORMS: tuple[Form, ...] = (
     Form("SHOW TABLES", _IN, "SHOW TABLES IN lake.shop", lambda words: read_show_in(words, ShowKind.TABLES)),
     Form("SHOW VIEWS", _IN, "SHOW VIEWS IN lake.shop", lambda words: read_show_in(words, ShowKind.VIEWS)),
     Form(
+        "SHOW PROCEDURES",
+        _IN,
+        "SHOW PROCEDURES IN lake.system",
+        lambda words: read_show_in(words, ShowKind.PROCEDURES),
+    ),
+    Form(
         "SHOW CURRENT NAMESPACE",
         "",
         "SHOW CURRENT NAMESPACE",

@@ -60,6 +60,7 @@ class ShowKind(StrEnum):
     NAMESPACES = "namespaces"
     TABLES = "tables"
     VIEWS = "views"
+    PROCEDURES = "procedures"
     CREATE_TABLE = "create table"
     COLUMNS = "columns"
     PROPERTIES = "properties"

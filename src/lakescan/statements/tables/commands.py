@@ -181,7 +181,7 @@ def vacuum(wanted: Vacuum, context: StatementContext) -> pa.Table:
     Raises `InvalidOption` for RETAIN of less than 24 hours, unless a setting of the session allows it.
     """
     table = find_table(wanted.table, context)
-    reason = None if wanted.hours is None else context.ignore_retention()
+    reason = context.ignore_retention()
     if wanted.hours is not None and wanted.hours < _LEAST_HOURS and reason is None:
         raise InvalidOption(
             f"VACUUM ... RETAIN {wanted.hours:g} HOURS: older files may still be in use by readers and writers. Retain "
@@ -218,11 +218,17 @@ def refresh(wanted: Refresh, context: StatementContext) -> None:
 
 def restore(wanted: Restore, context: StatementContext) -> pa.Table:
     """Run RESTORE TABLE. Returns one row with the numbers and sizes of files, as Delta does."""
-    table = find_table(wanted.table, context)
-    state = wanted.state
-    version = int(state.version) if isinstance(state.version, str) and state.version.isdecimal() else state.version
-    result = table.restore(version, timestamp=state.timestamp)
+    version, timestamp = restored_state(wanted)
+    result = find_table(wanted.table, context).restore(version, timestamp=timestamp)
     return pa.table({name: pa.array([getattr(result, name)], pa.int64()) for name in _RESTORED})
+
+
+def restored_state(wanted: Restore) -> tuple[int | str | None, Any]:
+    """Return the version and the timestamp in a RESTORE; one of them is None."""
+    version = wanted.state.version
+    if isinstance(version, str) and version.isdecimal():
+        version = int(version)
+    return version, wanted.state.timestamp
 
 
 def convert(wanted: Convert, context: StatementContext) -> Table:

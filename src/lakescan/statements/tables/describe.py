@@ -213,6 +213,9 @@ def show(wanted: Show, context: StatementContext) -> pa.Table:
         case ShowKind.VIEWS:
             catalog, name = namespace(wanted.namespace, context)
             return _names("viewName", name, catalog.list_views(name), wanted.pattern)
+        case ShowKind.PROCEDURES:
+            catalog, name = namespace(wanted.namespace, context, least=0)
+            return _procedures(catalog.name, name, wanted.pattern)
     catalog, name = namespace(wanted.namespace, context)
     return _names("tableName", name, catalog.list_tables(name), wanted.pattern)
 
@@ -225,6 +228,22 @@ def _names(column: str, namespace: str, listed: Iterable[str], pattern: str | No
     names = [(split_name(each) or (each,))[-1] for each in listed]
     rows = [(namespace, each, False) for each in matching_names(names, pattern)]
     return _rows(("namespace", column, "isTemporary"), rows, {"isTemporary": pa.bool_()})
+
+
+def _procedures(catalog: str, namespace: str, pattern: str | None) -> pa.Table:
+    """Return the rows of SHOW PROCEDURES: the supported ones, which are all in the namespace `system`."""
+    from lakescan.statements.procedures.registry import PROCEDURES
+
+    of_system = PROCEDURES if namespace in ("", "system") else {}
+    names = sorted(matching_names([name for name, each in of_system.items() if each.run is not None], pattern))
+    return pa.table(
+        {
+            "catalog": pa.array([catalog] * len(names), pa.string()),
+            "namespace": pa.array([["system"]] * len(names), pa.list_(pa.string())),
+            "schema": pa.array(["system"] * len(names), pa.string()),
+            "procedure_name": pa.array(names, pa.string()),
+        }
+    )
 
 
 def _columns(table: Table, wanted: Show) -> pa.Table:
