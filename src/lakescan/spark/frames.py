@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from lakescan.common.references import backquote
 from lakescan.expressions.predicate import has_sql
 from lakescan.planning.explain import plan_as_text
 from lakescan.spark.following import FollowingRead, follows
@@ -97,6 +99,24 @@ def following_frame(spark: SparkSession, scan: ScanSpec, metadata: str | None = 
     shown = apply_session_reads(scan, staging_of_session(spark)) if metadata is None else scan
     read = replace(FollowingRead.of(shown, metadata), spec=scan)
     return create_following_read(spark, read)
+
+
+def hide_columns(spark: SparkSession, frame: DataFrame, shown: Sequence[str]) -> DataFrame:
+    """Return the first columns of a frame; the others can be selected by name, like Spark's own metadata columns.
+
+    `*` and the schema leave them out. Only in a classic session.
+
+    Args:
+        spark: The session.
+        frame: The frame, whose first columns are those in `shown`.
+        shown: The names of the columns that are not hidden.
+    """
+    found = frame.select(*map(backquote, shown))
+    assert spark._jvm is not None
+    plans = spark._jvm.org.apache.spark.sql.catalyst.plans.logical
+    hidden = frame._jdf.queryExecution().analyzed().output().drop(len(shown))
+    found._jdf.queryExecution().analyzed().setTagValue(plans.Project.hiddenOutputTag(), hidden)
+    return found
 
 
 def _pinned_metadata(spark: SparkSession, scan: ScanSpec, metadata: str) -> DataFrame:

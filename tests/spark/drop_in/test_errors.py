@@ -63,6 +63,28 @@ STATEMENTS = (
         "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION",
     ),
     ("DROP NAMESPACE lake.e", "Py4JJavaError", None),
+    ("CALL lake.system.nothing('e.t')", "AnalysisException", "FAILED_TO_LOAD_ROUTINE"),
+    ("CALL lake.system.rollback_to_snapshot('e.t')", "AnalysisException", "REQUIRED_PARAMETER_NOT_FOUND"),
+    ("CALL lake.system.rollback_to_snapshot('e.t', 1, 2)", "AnalysisException", "WRONG_NUM_ARGS.WITHOUT_SUGGESTION"),
+    ("CALL lake.system.expire_snapshots(table => 'e.t', no => 1)", "AnalysisException", "UNRECOGNIZED_PARAMETER_NAME"),
+    (
+        "CALL lake.system.expire_snapshots(table => 'e.t', table => 'e.t')",
+        "AnalysisException",
+        "DUPLICATE_ROUTINE_PARAMETER_ASSIGNMENT.DOUBLE_NAMED_ARGUMENT_REFERENCE",
+    ),
+    ("CALL lake.system.rollback_to_snapshot(table => 'e.t', 1)", "AnalysisException", "UNEXPECTED_POSITIONAL_ARGUMENT"),
+    ("CALL lake.system.rollback_to_snapshot('e.t', 'a')", "NumberFormatException", "CAST_INVALID_INPUT"),
+    ("CALL lake.system.fast_forward('e.t', 'main', 'no')", "IllegalArgumentException", None),
+    ("CALL lake.system.rollback_to_snapshot('e.t', 1)", "Py4JJavaError", None),
+    ("OPTIMIZE delta.`{}/t` ZORDER BY (no)", "IllegalArgumentException", "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST"),
+    ("OPTIMIZE delta.`{}/t` WHERE id = 1", "AnalysisException", "DELTA_NON_PARTITION_COLUMN_REFERENCE"),
+    ("OPTIMIZE delta.`{}/t` FULL", "UnsupportedOperationException", "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED"),
+    ("RESTORE delta.`{}/t` TO VERSION AS OF 99", "AnalysisException", "DELTA_CANNOT_RESTORE_TABLE_VERSION"),
+    (
+        "RESTORE delta.`{}/t` TO TIMESTAMP AS OF '2099-01-01'",
+        "AnalysisException",
+        "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER",
+    ),
 )
 
 

@@ -49,6 +49,27 @@ def test_time_travel_by_options_and_by_the_path(enabled: Any, folder: Path) -> N
         enabled.read.format("delta").option("timestampAsOf", "2001-01-01").load(path).count()
 
 
+def test_frames_have_metadata_columns_by_name(enabled: Any, folder: Path) -> None:
+    iceberg, delta = enabled.table("lake.r.t"), enabled.read.format("delta").load(str(folder / "t"))
+    assert iceberg.columns == iceberg.select("*").columns == ["id"]
+    assert [row[0] for row in iceberg.where("id = 1 AND _pos >= 0").select("_spec_id").collect()] == [0]
+    assert iceberg.where("_pos = 0").columns == ["id"]
+    [name] = iceberg.select(iceberg["_file"]).distinct().limit(1).collect()
+    assert name[0].endswith(".parquet")
+    files = delta.groupBy("_metadata.file_path").count().select("count").collect()
+    assert sum(row[0] for row in files) == 4
+    assert delta.where("_metadata.file_name LIKE '%.parquet'").select("id", "_metadata.row_index").count() == 4
+    assert enabled.sql(f"SELECT _metadata.file_path FROM delta.`{folder}/t`").count() == 4
+
+
+def test_options_select_a_part_of_the_changelog(enabled: Any, folder: Path) -> None:
+    enabled.range(5, 6).writeTo("lake.r.changed").create()
+    first = enabled.sql("SELECT snapshot_id FROM lake.r.changed.snapshots").first()[0]
+    enabled.range(6, 8).writeTo("lake.r.changed").append()
+    changes = enabled.read.format("iceberg").option("start-snapshot-id", first).load("lake.r.changed.changes")
+    assert sorted(row["id"] for row in changes.collect()) == [6, 7]
+
+
 def test_load_refuses_what_the_jars_refuse(enabled: Any, folder: Path) -> None:
     path = str(folder / "t")
     for place in (None, [], [path, path]):

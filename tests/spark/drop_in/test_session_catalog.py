@@ -286,3 +286,21 @@ def test_iceberg_s_session_catalog_has_both_iceberg_s_tables_and_spark_s(enabled
     assert lakescan.table(tmp_path / "iceberg_db" / "ours").format == "iceberg"
     session.sql("DROP TABLE iceberg_db.ours")
     session.sql("DROP DATABASE iceberg_db CASCADE")
+
+
+def test_set_location_gives_the_name_to_another_table(enabled: Any, orders: str, tmp_path: Path) -> None:
+    enabled.sql("SELECT 7L AS id, 'c' AS item").write.format("delta").partitionBy("item").save(str(tmp_path / "new"))
+    enabled.sql(f"ALTER TABLE {orders} SET LOCATION '{tmp_path / 'new'}'")
+    assert rows(enabled.table(orders)) == [(7, "c")]
+    enabled.range(3).write.format("delta").save(str(tmp_path / "other"))
+    with pytest.raises(AnalysisException) as raised:
+        enabled.sql(f"ALTER TABLE {orders} SET LOCATION '{tmp_path / 'other'}'")
+    assert raised.value.getCondition() == "DELTA_SET_LOCATION_SCHEMA_MISMATCH"
+    assert rows(enabled.table(orders)) == [(7, "c")]
+
+
+@pytest.mark.parametrize("statement", ["OPTIMIZE nothing", "VACUUM nothing", "DESCRIBE HISTORY nothing"])
+def test_a_command_of_delta_names_a_missing_table(enabled: Any, statement: str) -> None:
+    with pytest.raises(AnalysisException) as raised:
+        enabled.sql(statement)
+    assert raised.value.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"

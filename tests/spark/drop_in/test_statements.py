@@ -297,6 +297,15 @@ def test_a_snapshot_and_a_time_are_parts_of_a_name_in_iceberg(enabled: Any) -> N
     assert ids(enabled.sql(f"SELECT id FROM lake.st.past.at_timestamp_{millis}")) == [0]
 
 
+@pytest.mark.parametrize("comment", ["/* dbt */ ", "-- a job\n", "/* a */\n  -- b\n"])
+def test_comments_before_a_statement_do_not_matter(enabled: Any, comment: str, tmp_path: Path) -> None:
+    enabled.range(2).write.format("delta").save(f"{tmp_path}/t")
+    enabled.sql(f"{comment}CREATE OR REPLACE TEMPORARY VIEW commented AS SELECT id FROM delta.`{tmp_path}/t`")
+    assert ids(enabled.table("commented")) == [0, 1]
+    assert enabled.sql(f"{comment}DESCRIBE HISTORY delta.`{tmp_path}/t`").count() == 1
+    assert enabled.sql(f"{comment}VACUUM delta.`{tmp_path}/t`").first()[0] == f"file:{tmp_path}/t"
+
+
 def test_results_without_rows_keep_their_columns(enabled: Any) -> None:
     enabled.sql("CREATE NAMESPACE lake.nothing")
     assert enabled.sql("SHOW TABLES IN lake.nothing").columns == ["namespace", "tableName", "isTemporary"]

@@ -105,6 +105,21 @@ def test_the_metadata_table_changes_has_the_changes_of_all_snapshots(shop: Path)
     assert inserted > 0
 
 
+def test_options_select_a_part_of_the_changes(shop: Path) -> None:
+    first = lakescan.table("shop.db.orders").history()["snapshot_id"][0].as_py()
+    before = rows(f"SELECT count(*) FROM shop.db.orders.changes WITH (`end-snapshot-id` = '{first}')")
+    after = rows(f"SELECT count(*) FROM shop.db.orders.changes WITH (`start-snapshot-id` = '{first}')")
+    [(whole,)] = rows("SELECT count(*) FROM shop.db.orders.changes")
+    assert before == [(4,)]
+    assert after == [(whole - 4,)]
+
+
+def test_a_name_that_selects_a_snapshot_takes_no_as_of(shop: Path) -> None:
+    first = lakescan.table("shop.db.orders").history()["snapshot_id"][0].as_py()
+    with pytest.raises(lakescan.InvalidOption, match="already selects branch main: leave VERSION AS OF out"):
+        rows(f"SELECT count(*) FROM shop.db.orders.branch_main VERSION AS OF {first}")
+
+
 def test_earlier_states_branches_tags_and_metadata_tables_are_queried(shop: Path) -> None:
     lakescan.sql("USE shop.db")
     first = lakescan.table("shop.db.orders").history()["snapshot_id"][0].as_py()

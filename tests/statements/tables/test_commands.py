@@ -201,6 +201,27 @@ def test_arguments_of_call_may_be_expressions_without_columns(orders: lakescan.T
         rows("CALL lake.system.expire_snapshots(table => 'shop.orders', retain_last => id + 1)")
 
 
+def test_rewrites_record_their_files_as_delta_does(events: str) -> None:
+    lakescan.sql(f"OPTIMIZE delta.`{events}`").to_arrow()
+    last = lakescan.table(events).history().to_pylist()[-1]
+    metrics = dict(last["operationMetrics"])
+    assert (last["operation"], metrics["numRemovedFiles"], metrics["numAddedFiles"]) == ("OPTIMIZE", "3", "1")
+    assert metrics["minFileSize"] == metrics["p50FileSize"] == metrics["maxFileSize"] == metrics["numAddedBytes"]
+    lakescan.sql(f"ALTER TABLE delta.`{events}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    lakescan.sql(f"DELETE FROM delta.`{events}` WHERE id = 1")
+    lakescan.sql(f"REORG TABLE delta.`{events}` APPLY (PURGE)").to_arrow()
+    last = lakescan.table(events).history().to_pylist()[-1]
+    assert (last["operation"], dict(last["operationParameters"])["applyPurge"]) == ("REORG", "true")
+    assert dict(last["operationMetrics"])["numDeletionVectorsRemoved"] == "1"
+
+
+def test_procedures_are_listed(lake: lakescan.Catalog) -> None:
+    found = rows("SHOW PROCEDURES IN lake.system LIKE 'rollback*'")
+    assert [each["procedure_name"] for each in found] == ["rollback_to_snapshot", "rollback_to_timestamp"]
+    assert found[0]["namespace"] == ["system"]
+    assert rows("SHOW PROCEDURES IN lake.shop") == []
+
+
 def test_vacuum_records_its_start_and_end_as_delta_does(events: str) -> None:
     lakescan.sql(f"VACUUM delta.`{events}` DRY RUN")
     lakescan.sql(f"VACUUM delta.`{events}`")

@@ -80,7 +80,7 @@ def parts_of_place(session: EnabledSession, format: str, place: str) -> tuple[st
 
 def read_name(session: EnabledSession, parts: tuple[str, ...], options: Mapping[str, Any]) -> DataFrame:
     """Return the frame of a table, metadata table, branch or view, by its full name, or a format and a path."""
-    return frame_of_name(session.spark, parts, effective_options(options))
+    return frame_of_name(session.spark, parts, effective_options(options), with_metadata=True)
 
 
 def effective_options(options: Mapping[str, Any]) -> dict[str, Any]:

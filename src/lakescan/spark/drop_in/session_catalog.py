@@ -14,26 +14,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from lakescan.api.convert import convert_to_delta
+from lakescan.api.open import open_table
 from lakescan.catalogs.formats import format_named
 from lakescan.catalogs.registry import connection
 from lakescan.catalogs.views import NoViews, StoredView, view_of_query
 from lakescan.common.identifiers import Identifier, dotted_name, folder_of, split_name
 from lakescan.common.references import backquote
+from lakescan.definition.table_changes import SetLocation
 from lakescan.errors import (
     InvalidStatement,
     NoSuchNamespace,
     NoSuchTable,
+    SchemaMismatch,
     StorageError,
     TableExists,
     UnsupportedFeature,
 )
+from lakescan.options.read import ReadOptions
+from lakescan.spark.drop_in.errors import with_class
 from lakescan.spark.drop_in.sessions import EnabledSession, find_session, session_in_use, use_session_catalog
 from lakescan.spark.session import conf, is_connect
 from lakescan.spark.statements.names import current_namespace
 from lakescan.spark.statements.queries import query_schema
 from lakescan.spark.statements.session_tables import SAME, set_finders
+from lakescan.statements.syntax.alter_table import AlterTable
 from lakescan.statements.syntax.commands import Convert
-from lakescan.statements.syntax.grammar import parse_statement
+from lakescan.statements.syntax.grammar import TableStatement, parse_statement
 from lakescan.statements.syntax.namespaces import Show, ShowKind
 from lakescan.statements.syntax.tables_and_views import CreateView
 from lakescan.statements.syntax.types import name_text, type_text
@@ -740,6 +746,33 @@ def convert_table(spark: Any, text: str) -> bool:
     columns = columns or entries.partitioning(full[1:])
     convert_to_delta(found.location, partition_by=columns, statistics=wanted.statistics)
     entries.set_delta(full[1:])
+    return True
+
+
+def set_location(spark: SparkSession, statement: TableStatement) -> bool:
+    """Run SET LOCATION of a Delta table in Spark's own catalog; return False for other statements.
+
+    Files stay where they are: the name then is that of the Delta table in the other folder. Raises `NotATable` if there
+    is none, and `SchemaMismatch` if it has other columns.
+    """
+    if not isinstance(statement, AlterTable) or statement.table.parts[0] != SPARK:
+        return False
+    changes = [each for each in statement.changes if isinstance(each, SetLocation)]
+    if not changes or len(statement.changes) > 1:
+        return False
+    name, location = statement.table.parts[1:], changes[0].location
+    found = entries_of(spark).find(name)
+    if found is None or not found.is_delta:
+        return False
+    now, new = (open_table(str(each), ReadOptions.parse({"format": _DELTA})) for each in (found.location, location))
+    if now.schema != new.schema or now.partitioning != new.partitioning:
+        error = SchemaMismatch(
+            f"ALTER TABLE {dotted_name(statement.table.parts)} SET LOCATION {location}: the Delta table there has "
+            "other columns or partitions"
+        )
+        raise with_class(error, "AnalysisException", "DELTA_SET_LOCATION_SCHEMA_MISMATCH")
+    with _translate_spark_errors():
+        spark.sql(f"ALTER TABLE {_text(name)} SET LOCATION '{_escape(location)}'")
     return True
 
 

@@ -30,7 +30,7 @@ from lakescan.spark.drop_in.results import (
     show,
     text_frame,
 )
-from lakescan.spark.drop_in.session_catalog import convert_table, create_view, may_name_table
+from lakescan.spark.drop_in.session_catalog import convert_table, create_view, may_name_table, set_location
 from lakescan.spark.drop_in.sessions import EnabledSession, find_session
 from lakescan.spark.session import is_connect
 from lakescan.spark.statements.dml import change_rows, changes_own_table
@@ -77,6 +77,7 @@ _ALWAYS = (
 _COMMANDS = re.compile(
     r"\s*(?:optimize|vacuum|restore|reorg|generate|desc(?:ribe)?\s+(?:history|detail))\b", re.IGNORECASE
 )
+_FIRST_COMMENTS = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)+", re.DOTALL)
 _FUNCTIONS = re.compile(
     r"\s*(show\s+(?:\w+\s+)?functions)\s+(?:from|in)\s+`?(\w+)`?(?:\s*\.\s*[\w`]+)*(.*)", re.I | re.S
 )
@@ -94,11 +95,27 @@ def sql(session: EnabledSession, spark: Any, sqlQuery: str, args: Any = None, **
     if not isinstance(sqlQuery, str):
         return NOT_OURS
     own = [each for each in kwargs.values() if isinstance(each, Table | Scan)]
-    if not own and not may_be_ours(session, sqlQuery):
+    text = blank_first_comments(sqlQuery)
+    if not own and not may_be_ours(session, text):
         return NOT_OURS
-    text, frames = insert_values(session.spark, sqlQuery, kwargs)
+    text, frames = insert_values(session.spark, text, kwargs)
     found = run_statement(session.spark, text, args, frames)
     return NOT_OURS if found is None else found
+
+
+def blank_first_comments(text: str) -> str:
+    """Return a statement with spaces in place of comments before its first word, as dbt writes them.
+
+    Positions in the text stay the same.
+
+    Example:
+        >>> blank_first_comments("/* dbt */ VACUUM t")
+        '          VACUUM t'
+    """
+    found = _FIRST_COMMENTS.match(text)
+    if found is None or text.startswith("*/", found.end()):  # a comment within a comment
+        return text
+    return re.sub(r"[^\n]", " ", found[0]) + text[found.end() :]
 
 
 def may_be_ours(session: EnabledSession, text: str) -> bool:
@@ -254,6 +271,8 @@ def _run_other(spark: SparkSession, text: str, args: Arguments, frames: Mapping[
     if first == "SHOW" and (shown := show(spark, text, within)) is not None:
         return shown
     ours = parse_own_statement(spark, text, args, frames, within)
+    if ours is not None and set_location(spark, ours):
+        return empty_frame(spark)
     if ours is not None:
         ours = as_in_spark(spark, ours)
         context = statement_context(spark, text, args, frames)

@@ -18,7 +18,7 @@ from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption, InvalidStatement
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.spark.executor import MIN_BYTES
-from lakescan.spark.frames import following_frame, frame_of, is_narrowed_by_spark
+from lakescan.spark.frames import following_frame, frame_of, hide_columns, is_narrowed_by_spark
 from lakescan.spark.registration import register
 from lakescan.spark.session import ZONE, cache_settings, conf, create_frame, is_connect, session_zone, zone_name
 from lakescan.spark.statements.names import NAMESPACE, current_namespace, has_catalog, is_of_session
@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _LITTLE_METADATA = 64 << 10  # bytes of a table's metadata, which describe some hundred files
+# Without `_deleted`, whose reads return deleted rows.
+_METADATA = frozenset(
+    ("_file", "_pos", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number", "_row_commit_version")
+)
 _NONE: Mapping[str, Callable[[ScanSpec], DataFrame]] = MappingProxyType({})
 _OTHER_SYNTAX = (
     "spark.sql.ansi.doubleQuotedIdentifiers",
@@ -92,17 +96,42 @@ def analyze_frame(
     return frame_of_analysis(spark, found, frames), found
 
 
-def frame_of_name(spark: SparkSession, parts: Sequence[str], options: Mapping[str, Any]) -> DataFrame:
+def frame_of_name(
+    spark: SparkSession, parts: Sequence[str], options: Mapping[str, Any], *, with_metadata: bool = False
+) -> DataFrame:
     """Return the frame of a table, metadata table, branch or view, by its full name, or by a format and a path.
 
     The frame follows its table (see `following_frame`), unless the name or the options select a snapshot or version.
-    `options` are read options. Raises the errors of `analyze_query`.
+    `options` are read options. With `with_metadata`, metadata columns can be selected by name, in a classic session;
+    `*` leaves them out. Raises the errors of `analyze_query`.
     """
     name = ".".join(map(backquote, parts))
     found = analyze_query(spark, f"SELECT * FROM {name}", None, {})
     if len(found.named) != 1 or next(iter(found.named)).names != tuple(parts):
         return run_over_whole_tables(spark, found, {})  # a view
-    return _following_frame(spark, found, next(iter(found.named)), options)
+    each = next(iter(found.named))
+    if with_metadata and not is_connect(spark):
+        wide = found.named[each].with_hidden(_METADATA)
+        if wide.hidden:
+            own = found.named[each].spec.output.names
+            frame = _following_frame(spark, replace(found, named={each: wide}), each, options)
+            return hide_columns(spark, _with_file_metadata(frame, wide.spec.table.name), own)
+    return _following_frame(spark, found, each, options)
+
+
+def _with_file_metadata(frame: DataFrame, format: str) -> DataFrame:
+    """Return the frame of a Delta table with the column `_metadata`, whose members Spark's file sources have."""
+    from pyspark.sql import functions as F
+
+    if format != "delta" or "_metadata" in map(str.lower, frame.columns):
+        return frame
+    members = {
+        "file_path": F.col("_file"),
+        "file_name": F.element_at(F.split(F.col("_file"), "/"), -1),
+        "row_index": F.col("_pos"),
+    }
+    members |= {name[1:]: F.col(name) for name in ("_row_id", "_row_commit_version") if name in frame.columns}
+    return frame.withColumn("_metadata", F.struct(*(value.alias(name) for name, value in members.items())))
 
 
 def run_over_whole_tables(
@@ -131,7 +160,9 @@ def _following_frame(
     if named.is_changes or named.is_given:
         return frame_of(spark, named.spec)
     spec = replace(named.spec, options=named.spec.options.exclude(("wap-branch",)))  # that of the session, until now
-    return following_frame(spark, spec.with_options(dict(options)) if options else spec, named.metadata)
+    frame = following_frame(spark, spec.with_options(dict(options)) if options else spec, named.metadata)
+    is_of_files = "_file" in named.hidden and "_metadata" in found.text.lower()
+    return _with_file_metadata(frame, spec.table.name) if is_of_files else frame
 
 
 def make_view(spark: SparkSession, name: str, source: str, *, replace: bool) -> None:

@@ -241,6 +241,8 @@ def _metadata_names(tree: Any, shows_all: bool) -> set[str]:
     from sqlglot import exp
 
     names = {each.name.lower() for each in tree.find_all(exp.Identifier) if each.name.startswith("_")}
+    if "_metadata" in names:  # Spark's column, whose members these are
+        names |= {"_file", "_pos", "_row_id", "_row_commit_version"}
     if names and shows_all and any(not isinstance(each.parent, exp.Count) for each in tree.find_all(exp.Star)):
         return set()
     return names
