@@ -284,6 +284,17 @@ def test_iceberg_s_session_catalog_has_both_iceberg_s_tables_and_spark_s(enabled
     assert rows(found) == [(1, "x")]
     assert session.sql("SELECT count(*) FROM iceberg_db.ours.snapshots").collect()[0][0] == 1
     assert lakescan.table(tmp_path / "iceberg_db" / "ours").format == "iceberg"
+    for words in ("SHOW TABLES IN iceberg_db", "SHOW TABLE EXTENDED IN iceberg_db LIKE '*'"):
+        assert sorted(row["tableName"] for row in session.sql(words).collect()) == ["ours", "theirs"]
+    session.sql("CREATE VIEW iceberg_db.seen AS SELECT id + 1 AS next FROM iceberg_db.ours")
+    assert rows(session.sql("SELECT * FROM iceberg_db.seen")) == [(2,)]
+    session.sql(
+        "MERGE INTO iceberg_db.ours t USING iceberg_db.seen s ON t.id = s.next "
+        "WHEN NOT MATCHED THEN INSERT (id, s) VALUES (next, 'y')"
+    )
+    assert rows(session.table("iceberg_db.ours")) == [(1, "x"), (2, "y")]
+    assert rows(session.table("iceberg_db.seen")) == [(2,), (3,)]
+    session.sql("DROP VIEW iceberg_db.seen")
     session.sql("DROP TABLE iceberg_db.ours")
     session.sql("DROP DATABASE iceberg_db CASCADE")
 

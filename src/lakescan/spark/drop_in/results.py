@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from lakescan.api.catalog import Catalog
 from lakescan.api.table import Table
 from lakescan.catalogs.registry import is_known
+from lakescan.common.identifiers import split_name
 from lakescan.common.references import backquote
 from lakescan.definition.table_changes import UnsetProperties
 from lakescan.errors import (
@@ -28,6 +29,7 @@ from lakescan.errors import (
 from lakescan.spark.delta_results import detail_frame, hadoop_uri, history_frame, optimize_frame, restore_frame
 from lakescan.spark.drop_in.errors import optimize_errors, restore_errors, with_class
 from lakescan.spark.drop_in.session_catalog import SPARK, describe_delta
+from lakescan.spark.drop_in.sessions import find_session
 from lakescan.spark.drop_in.settings import delta_defaults
 from lakescan.spark.statements.dml import RowChange, count_frame
 from lakescan.spark.statements.names import current_namespace, has_catalog
@@ -44,6 +46,7 @@ from lakescan.statements.syntax.token_reader import TokenReader
 from lakescan.statements.syntax.types import text_literal
 from lakescan.statements.tables.commands import restored_state
 from lakescan.statements.tables.context import StatementContext, find_table, namespace
+from lakescan.statements.tables.describe import matching_names
 from lakescan.tables.results import ChangeResult
 
 if TYPE_CHECKING:
@@ -360,38 +363,78 @@ def _rows(names: tuple[str, ...], rows: list[Any]) -> pa.Table:
 
 
 def show(spark: SparkSession, text: str, within: tuple[str, ...]) -> DataFrame | None:
-    """Run SHOW TABLE EXTENDED of a namespace of lakescan, and SHOW NAMESPACES after USE; None for other statements."""
+    """Run SHOW TABLES and SHOW TABLE EXTENDED of a namespace, and SHOW NAMESPACES after USE; None if they are Spark's.
+
+    SHOW TABLES of lakescan's own catalogs is not run here, and gives None.
+    """
     try:
         words = TokenReader(text)
     except InvalidStatement:
         return None
     words.needs("SHOW")
-    if words.takes("TABLE", "EXTENDED"):
+    is_extended = words.takes("TABLE", "EXTENDED")
+    if is_extended or words.takes("TABLES"):
         name = words.names("the name of a namespace") if words.takes("FROM") or words.takes("IN") else None
-        words.needs("LIKE")
-        return _show_extended(spark, name, words.text_literal("a pattern, in quotes"), within)
+        pattern = "*"
+        if words.takes("LIKE") or not words.is_at_end:
+            pattern = words.text_literal("a pattern, in quotes")
+        if (frame := _show_session_tables(spark, text, name, pattern, is_extended=is_extended)) is not None:
+            return frame
+        return _show_extended(spark, name, pattern, within) if is_extended else None
     kinds = ("NAMESPACES", "DATABASES", "SCHEMAS")
     if within and any(words.takes(each) for each in kinds) and not (words.sees("FROM") or words.sees("IN")):
-        from lakescan.statements.tables.describe import matching_names
-
-        pattern = words.text_literal("a pattern") if words.takes("LIKE") or not words.is_at_end else None
-        names = matching_names(Catalog(within[0]).list_namespaces(None), pattern)
+        wanted = words.text_literal("a pattern") if words.takes("LIKE") or not words.is_at_end else None
+        names = matching_names(Catalog(within[0]).list_namespaces(None), wanted)
         return frame_of_rows(spark, pa.table({"namespace": pa.array(names, pa.string())}))
     return None
+
+
+def _show_session_tables(
+    spark: SparkSession, text: str, name: tuple[str, ...] | None, pattern: str, *, is_extended: bool
+) -> DataFrame | None:
+    """Return Spark's tables of a namespace of its own catalog, and Iceberg's that Spark's catalog has no entries for.
+
+    None unless Spark's own catalog has Iceberg tables, and for other catalogs.
+    """
+    session = find_session(spark)
+    if session is None or session.session_catalog != "iceberg" or current_namespace(spark):
+        return None
+    parts = (spark.catalog.currentDatabase(),) if name is None else name
+    if parts[0].lower() == SPARK:
+        parts = parts[1:]
+    if len(parts) != 1 or (name is not None and len(name) > 1 and name[0].lower() != SPARK):
+        return None
+    try:
+        own = _extended_rows(Catalog(SPARK), parts[0], pattern)
+    except NoSuchNamespace:
+        return None
+    shown = spark.sql(text)
+    listed = {row["tableName"].lower() for row in shown.collect()}
+    missing = [row for row in own if row[1].lower() not in listed]
+    if not missing:
+        return shown
+    rows = [row if is_extended else row[:3] for row in missing]
+    return shown.union(spark.createDataFrame(rows, shown.schema))
 
 
 def _show_extended(
     spark: SparkSession, name: tuple[str, ...] | None, pattern: str, within: tuple[str, ...]
 ) -> DataFrame | None:
-    from lakescan.catalogs.registry import is_known
-    from lakescan.common.identifiers import split_name
-    from lakescan.statements.tables.describe import matching_names
-
     if name is None and not within:
         return None
     if name is not None and (has_catalog(spark, name[0]) or not (within or is_known(name[0]))):
         return None
     catalog, of = namespace(name, StatementContext("", within, lambda query: None))
+    rows = _extended_rows(catalog, of, pattern)
+    columns = ("namespace", "tableName", "isTemporary", "information")
+    kinds = (pa.string(), pa.string(), pa.bool_(), pa.string())
+    return frame_of_rows(
+        spark, pa.table([pa.array([row[n] for row in rows], kind) for n, kind in enumerate(kinds)], columns)
+    )
+
+
+def _extended_rows(catalog: Catalog, of: str, pattern: str) -> list[tuple[str, str, bool, str]]:
+    """Return the rows of SHOW TABLE EXTENDED for the tables of a namespace."""
     found = {(split_name(each) or (each,))[-1]: each for each in catalog.list_tables(of)}
     rows = []
     for each in matching_names(list(found), pattern):
@@ -399,18 +442,8 @@ def _show_extended(
             table = catalog.load_table(found[each])
         except LakescanError:  # dropped meanwhile, or of a format that is not read
             continue
-        rows.append((of, each, _information(catalog.name, of, each, table)))
-    return frame_of_rows(
-        spark,
-        pa.table(
-            {
-                "namespace": pa.array([row[0] for row in rows], pa.string()),
-                "tableName": pa.array([row[1] for row in rows], pa.string()),
-                "isTemporary": pa.array([False for _ in rows], pa.bool_()),
-                "information": pa.array([row[2] for row in rows], pa.string()),
-            }
-        ),
-    )
+        rows.append((of, each, False, _information(catalog.name, of, each, table)))
+    return rows
 
 
 def _information(catalog: str, of: str, name: str, table: Table) -> str:

@@ -674,13 +674,16 @@ class SparkViews(NoViews):
 
     def load(self, name: Name) -> StoredView | None:
         """Return a view; None if it does not exist, or reads no table of lakescan."""
-        session = session_in_use()
-        found = None if session is None or len(name) != 2 else entries_of(session.spark).find(name)
-        if session is None or found is None or found.view is None or not _reads_own(session, found.view):
-            return None
-        view = found.view
-        identifier = Identifier(SPARK, name[:-1], name[-1])
-        return view_of_query(identifier, view.text, (view.database,), view.columns, view.query_columns)
+        return _load_view(session_in_use(), name)
+
+
+def _load_view(session: EnabledSession | None, name: Name) -> StoredView | None:
+    found = None if session is None or len(name) != 2 else entries_of(session.spark).find(name)
+    if session is None or found is None or found.view is None or not _reads_own(session, found.view):
+        return None
+    view = found.view
+    identifier = Identifier(SPARK, name[:-1], name[-1])
+    return view_of_query(identifier, view.text, (view.database,), view.columns, view.query_columns)
 
 
 def create_view(spark: Any, text: str) -> bool:
@@ -813,7 +816,19 @@ def _find_full_name(
     for each in (full, full[:-1]):
         if len(each) >= 3 and own.table_exists(dotted_name(each[1:])):
             return full
+    if with_views and len(full) == 3:
+        found = entries_of(session.spark).find(full[1:])
+        return full if found is not None and found.view is not None and _reads_own(session, found.view) else None
     return None
+
+
+def find_stored_view(spark: Any, parts: Sequence[str]) -> StoredView | None:
+    """Return a view of Spark's own catalog that reads its Iceberg tables; None for any other name."""
+    session = find_session(spark)
+    if session is None or session.session_catalog != _ICEBERG:
+        return None
+    full = _candidate(session, tuple(parts))
+    return None if full is None else _load_view(session, full[1:])
 
 
 def _candidate(session: EnabledSession, parts: Name, database: str | None = None) -> Name | None:
@@ -890,6 +905,8 @@ def may_name_table(session: EnabledSession, text: str, database: str | None = No
         return True
     if _CREATES.match(plain) and (conf(session.spark, "spark.sql.sources.default") or "").lower() == _DELTA:
         return True
+    if session.session_catalog == _ICEBERG and _LISTS.match(plain):
+        return True
     seen: set[Name] = set()
     for match in _NAMED.finditer(plain):
         for each in _ONE_NAME.finditer(match[1]):
@@ -902,6 +919,7 @@ def may_name_table(session: EnabledSession, text: str, database: str | None = No
     return False
 
 
+_LISTS = re.compile(r"\s*show\s+(?:tables|table\s+extended)\b", re.IGNORECASE)
 _KEYWORDS = frozenset(
     [
         "as",
@@ -1066,5 +1084,5 @@ def writer_of_new_table(session: EnabledSession, frame: Any, table: str, make: A
     return SparkTableWriter(session, frame, table, full, make)
 
 
-set_finders(find_full_name, new_full_name)
+set_finders(find_full_name, new_full_name, find_stored_view)
 use_session_catalog(SPARK, SparkCatalog)

@@ -21,8 +21,8 @@ from lakescan.spark.executor import MIN_BYTES
 from lakescan.spark.frames import following_frame, frame_of, hide_columns, is_narrowed_by_spark
 from lakescan.spark.registration import register
 from lakescan.spark.session import ZONE, cache_settings, conf, create_frame, is_connect, session_zone, zone_name
-from lakescan.spark.statements.names import NAMESPACE, current_namespace, has_catalog, is_of_session
-from lakescan.spark.statements.session_tables import full_name
+from lakescan.spark.statements.names import NAMESPACE, current_namespace, has_catalog, is_of_session, is_temporary
+from lakescan.spark.statements.session_tables import full_name, stored_view
 from lakescan.spark.statements.views import (
     check_name,
     find_view_text,
@@ -47,6 +47,8 @@ from lakescan.tables.scan_spec import ScanSpec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from lakescan.catalogs.views import StoredView
 
 _LITTLE_METADATA = 64 << 10  # bytes of a table's metadata, which describe some hundred files
 # Without `_deleted`, whose reads return deleted rows.
@@ -224,6 +226,13 @@ class SparkNames(GivenFrames):
     def query(self, name: str) -> str | None:
         """Return the text of a view made by `create_view`; None for other names and frames."""
         return None if name.lower() in self._given else find_view_text(self._spark, name)
+
+    def stored_view(self, names: tuple[str, ...]) -> StoredView | None:
+        """Return a view of Spark's own catalog that reads its Iceberg tables; None for frames and other names."""
+        found = stored_view(self._spark, names)
+        if found is None or len(names) > 1:
+            return found
+        return None if names[0].lower() in self._given or is_temporary(self._spark, names[0]) else found
 
     def frame_names(self) -> Sequence[str]:
         """Return the names of the frames, in lower case."""

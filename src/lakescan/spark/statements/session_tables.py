@@ -13,23 +13,33 @@ from lakescan.statements.syntax.text import TableName
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lakescan.catalogs.views import StoredView
+
 _FORMATS = ("delta", "iceberg")
 SAME = "same"  # the format of a table that is like one of Spark's own catalog
 _find: list[Callable[[Any, Sequence[str], bool], tuple[str, ...] | None]] = []
 _find_new: list[Callable[[Any, Sequence[str], str | None], tuple[str, ...] | None]] = []
+_find_view: list[Callable[[Any, Sequence[str]], StoredView | None]] = []
 
 
 def set_finders(
     find: Callable[[Any, Sequence[str], bool], tuple[str, ...] | None],
     find_new: Callable[[Any, Sequence[str], str | None], tuple[str, ...] | None],
+    find_view: Callable[[Any, Sequence[str]], StoredView | None],
 ) -> None:
-    """Set the functions that find tables, and choose new ones, in Spark's own catalog; they return full names.
+    """Set the functions that find tables and views, and choose new ones, in Spark's own catalog.
 
     Args:
-        find: Takes the session, the parts of a name, and whether to find views, too.
-        find_new: Takes the session, the parts of a name, and a format.
+        find: Takes the session, the parts of a name, and whether to find views, too; returns the full name.
+        find_new: Takes the session, the parts of a name, and a format; returns the full name.
+        find_view: Takes the session and the parts of a name; returns a view over Iceberg tables.
     """
-    _find[:], _find_new[:] = [find], [find_new]
+    _find[:], _find_new[:], _find_view[:] = [find], [find_new], [find_view]
+
+
+def stored_view(spark: SparkSession, parts: Sequence[str]) -> StoredView | None:
+    """Return a view of Spark's own catalog that reads its Iceberg tables; None for any other name."""
+    return _find_view[0](spark, parts) if _find_view else None
 
 
 def full_name(spark: SparkSession, parts: Sequence[str], *, with_views: bool = False) -> tuple[str, ...] | None:

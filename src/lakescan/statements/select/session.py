@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lakescan.errors import InvalidOption
 from lakescan.options.session_settings import NO_SESSION, SessionSettings
 from lakescan.tables.rows import convert_pandas, open_arrow_stream
+
+if TYPE_CHECKING:
+    from lakescan.catalogs.views import StoredView
 
 
 class SessionNames:
@@ -40,6 +43,10 @@ class SessionNames:
 
     def query(self, name: str) -> str | None:
         """Return the query or table name that a view's name stands for; None for other names."""
+        return None
+
+    def stored_view(self, names: tuple[str, ...]) -> StoredView | None:
+        """Return a persistent view of the engine's own catalog that reads lakescan's tables; None for other names."""
         return None
 
     def frame_names(self) -> Sequence[str]:

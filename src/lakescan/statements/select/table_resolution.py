@@ -174,6 +174,8 @@ class TableResolver:
         return self._views_of[names]
 
     def _view(self, names: tuple[str, ...]) -> StoredView | None:
+        if (stored := self.views.stored_view(names)) is not None:
+            return stored
         try:
             self._find(names)
         except IsAView as error:
