@@ -297,6 +297,23 @@ def test_a_snapshot_and_a_time_are_parts_of_a_name_in_iceberg(enabled: Any) -> N
     assert ids(enabled.sql(f"SELECT id FROM lake.st.past.at_timestamp_{millis}")) == [0]
 
 
+def test_statements_may_be_values_and_set_variables(enabled: Any) -> None:
+    enabled.sql("CREATE TABLE lake.st.dynamic (id BIGINT) USING iceberg")
+    enabled.sql("EXECUTE IMMEDIATE 'INSERT INTO lake.st.dynamic VALUES (1), (7)'")
+    assert ids(enabled.sql("EXECUTE IMMEDIATE 'SELECT id FROM lake.st.dynamic WHERE id > ?' USING 1")) == [7]
+    assert ids(enabled.sql("EXECUTE IMMEDIATE 'SELECT id FROM lake.st.dynamic WHERE id < :x' USING (2 AS x)")) == [1]
+    enabled.sql("DECLARE OR REPLACE VARIABLE most BIGINT")
+    enabled.sql("DECLARE OR REPLACE VARIABLE least BIGINT")
+    enabled.sql("EXECUTE IMMEDIATE 'SELECT max(id) FROM lake.st.dynamic' INTO most")
+    assert enabled.sql("SELECT most").first()[0] == 7
+    enabled.sql("SET VAR most = (SELECT min(id) FROM lake.st.dynamic) + 1")
+    assert enabled.sql("SELECT most").first()[0] == 2
+    enabled.sql("SET VARIABLE (least, most) = (SELECT min(id), max(id) FROM lake.st.dynamic)")
+    assert tuple(enabled.sql("SELECT least, most").first()) == (1, 7)
+    assert ids(enabled.sql("SELECT id FROM lake.st.dynamic WHERE id = most")) == [7]
+    assert enabled.sql("EXECUTE IMMEDIATE 'SELECT 1 AS one'").first()[0] == 1
+
+
 @pytest.mark.parametrize("comment", ["/* dbt */ ", "-- a job\n", "/* a */\n  -- b\n"])
 def test_comments_before_a_statement_do_not_matter(enabled: Any, comment: str, tmp_path: Path) -> None:
     enabled.range(2).write.format("delta").save(f"{tmp_path}/t")

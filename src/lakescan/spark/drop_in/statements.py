@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -73,6 +74,7 @@ _ALWAYS = (
     r"|\A\s*(?:optimize|vacuum|restore|convert\s+to\s+delta|reorg|generate|call)\b"
     r"|\A\s*desc(?:ribe)?\s+(?:history|detail)\b"
     r"|\A\s*show\s+catalogs\b"
+    r"|\A\s*execute\s+immediate\b"
 )
 _COMMANDS = re.compile(
     r"\s*(?:optimize|vacuum|restore|reorg|generate|desc(?:ribe)?\s+(?:history|detail))\b", re.IGNORECASE
@@ -260,6 +262,10 @@ def _run_other(spark: SparkSession, text: str, args: Arguments, frames: Mapping[
     first = text.split(None, 1)[0].upper() if text.strip() else ""
     if first in ("CACHE", "UNCACHE"):
         return _cache(spark, text, args, frames)
+    if first == "EXECUTE":
+        return _execute_immediate(spark, text, args)
+    if first == "SET":
+        return _set_variables(spark, text, args, frames)
     within = current_namespace(spark)
     if (first == "CREATE" and create_view(spark, text)) or (first == "CONVERT" and convert_table(spark, text)):
         return empty_frame(spark)
@@ -288,6 +294,85 @@ def _run_other(spark: SparkSession, text: str, args: Arguments, frames: Mapping[
         check_syntax(spark, text)
         raise refuse(text, catalog)
     return None
+
+
+def _execute_immediate(spark: SparkSession, text: str, args: Arguments) -> DataFrame | None:
+    """Run EXECUTE IMMEDIATE of a statement about lakescan's tables; None for other statements.
+
+    Spark evaluates the text of the statement, its arguments and the variables.
+    """
+    session, words = find_session(spark), TokenReader(text)
+    words.needs("EXECUTE")
+    if session is None or not words.takes("IMMEDIATE"):
+        return None
+    using = words.find(lambda n: words.spells(n, "USING"))
+    into = words.find(lambda n: words.spells(n, "INTO"), end=using)
+    [statement] = _evaluate(spark, [_text_of(words, words.at, into)], args)
+    if not isinstance(statement, str) or not may_be_ours(session, statement):
+        return None
+    given = _arguments_of(spark, words, using + 1, args)
+    result = run_statement(spark, statement, given, {})
+    if result is None:
+        return None
+    if into == using:
+        return result
+    _assign(spark, f"({_text_of(words, into + 1, using)})", result)
+    return empty_frame(spark)
+
+
+def _arguments_of(spark: SparkSession, words: TokenReader, first: int, args: Arguments) -> Arguments:
+    """Return the values of the list after USING, which begins at the word `first`, by position or by name."""
+    last = len(words.words)
+    if first >= last:
+        return None
+    if words.words[first].text == "(" and words.behind(first) == last:
+        first, last = first + 1, last - 1
+    names, values = [], []
+    for start, stop in words.split_items(first, last):
+        is_named = stop - start > 2 and words.spells(stop - 2, "AS")
+        names.append(words.words[stop - 1].text if is_named else "")
+        values.append(_text_of(words, start, stop - 2 if is_named else stop))
+    found = _evaluate(spark, values, args)
+    return dict(zip(names, found, strict=True)) if all(names) else list(found)
+
+
+def _set_variables(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame | None:
+    """Run SET VARIABLE with a query over lakescan's tables; None for other statements."""
+    session, words = find_session(spark), TokenReader(text)
+    words.needs("SET")
+    if session is None or not (words.takes("VARIABLE") or words.takes("VAR")):
+        return None
+    at = words.find(lambda n: words.words[n].text == "=")
+    names, value = _text_of(words, words.at, at), _text_of(words, at + 1, len(words.words))
+    if not value or not may_be_ours(session, value):
+        return None
+    query = value if names.startswith("(") else f"SELECT {value}"
+    frame = _checked(spark, text, lambda: run_query(spark, query, args, frames))
+    if frame is None:
+        return None
+    _assign(spark, names, frame)
+    return empty_frame(spark)
+
+
+def _text_of(words: TokenReader, start: int, stop: int) -> str:
+    """Return the text of the words with these numbers, without `stop`."""
+    return words.text[words.words[start].start : words.words[stop - 1].end + 1] if start < stop else ""
+
+
+def _evaluate(spark: SparkSession, expressions: Sequence[str], args: Arguments) -> tuple[Any, ...]:
+    """Return the values of expressions without columns, in which Spark's variables are known."""
+    row = spark.sql(f"SELECT {', '.join(expressions)}", args or None).first()
+    return () if row is None else tuple(row)
+
+
+def _assign(spark: SparkSession, names: str, frame: DataFrame) -> None:
+    """Set Spark's variables to the columns of a frame's only row."""
+    view = f"lakescan_{uuid.uuid4().hex}"
+    frame.createOrReplaceTempView(view)
+    try:
+        spark.sql(f"SET VARIABLE {names} = (SELECT * FROM {view})")
+    finally:
+        spark.catalog.dropTempView(view)
 
 
 def _check_is_delta(spark: SparkSession, text: str) -> None:
