@@ -79,3 +79,16 @@ def test_load_refuses_what_the_jars_refuse(enabled: Any, folder: Path) -> None:
         enabled.read.format("delta").schema("id long").load(path)
     with pytest.raises(AnalysisException, match="PATH_NOT_FOUND"):
         enabled.read.format("delta").load(str(folder / "nothing"))
+
+
+def test_an_earlier_version_has_its_own_columns(enabled: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    enabled.range(2).write.format("delta").save(path)
+    enabled.sql("SELECT 2L AS id, 'b' AS more").write.format("delta").mode("append").option("mergeSchema", "true").save(
+        path
+    )
+    enabled.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    enabled.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN id TO key")
+    assert enabled.read.format("delta").option("versionAsOf", 0).load(path).columns == ["id"]
+    assert enabled.read.format("delta").load(f"{path}@v1").columns == ["id", "more"]
+    assert enabled.read.format("delta").load(path).where("_metadata.row_index >= 0").columns == ["key", "more"]

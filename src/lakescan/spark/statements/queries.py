@@ -113,19 +113,23 @@ def frame_of_name(
         return run_over_whole_tables(spark, found, {})  # a view
     each = next(iter(found.named))
     if with_metadata and not is_connect(spark):
-        wide = found.named[each].with_hidden(_METADATA)
+        named = found.named[each]
+        if options and named.metadata is None and not named.is_changes:
+            named, options = replace(named, spec=named.spec.with_options(dict(options))), {}
+        wide = named.with_hidden(_METADATA)
         if wide.hidden:
-            own = found.named[each].spec.output.names
+            own = named.spec.output.names
             frame = _following_frame(spark, replace(found, named={each: wide}), each, options)
-            return hide_columns(spark, _with_file_metadata(frame, wide.spec.table.name), own)
+            return hide_columns(spark, _with_file_metadata(frame), own)
+        found = replace(found, named={each: named})
     return _following_frame(spark, found, each, options)
 
 
-def _with_file_metadata(frame: DataFrame, format: str) -> DataFrame:
-    """Return the frame of a Delta table with the column `_metadata`, whose members Spark's file sources have."""
+def _with_file_metadata(frame: DataFrame) -> DataFrame:
+    """Return the frame of a table with the column `_metadata`, whose members Spark's file sources have."""
     from pyspark.sql import functions as F
 
-    if format != "delta" or "_metadata" in map(str.lower, frame.columns):
+    if "_metadata" in map(str.lower, frame.columns):
         return frame
     members = {
         "file_path": F.col("_file"),
@@ -164,7 +168,7 @@ def _following_frame(
     spec = replace(named.spec, options=named.spec.options.exclude(("wap-branch",)))  # that of the session, until now
     frame = following_frame(spark, spec.with_options(dict(options)) if options else spec, named.metadata)
     is_of_files = "_file" in named.hidden and "_metadata" in found.text.lower()
-    return _with_file_metadata(frame, spec.table.name) if is_of_files else frame
+    return _with_file_metadata(frame) if is_of_files else frame
 
 
 def make_view(spark: SparkSession, name: str, source: str, *, replace: bool) -> None:
