@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
 import lakescan
+import lakescan.spark
 
 pytestmark = pytest.mark.slow
 
@@ -297,6 +298,7 @@ def test_iceberg_s_session_catalog_has_both_iceberg_s_tables_and_spark_s(enabled
     session.sql("DROP VIEW iceberg_db.seen")
     session.sql("DROP TABLE iceberg_db.ours")
     session.sql("DROP DATABASE iceberg_db CASCADE")
+    lakescan.spark.disable(session)
 
 
 def test_set_location_gives_the_name_to_another_table(enabled: Any, orders: str, tmp_path: Path) -> None:
