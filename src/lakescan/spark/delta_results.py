@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.api.table import Table
+from lakescan.errors import LakescanError
 from lakescan.spark.session import create_frame, is_connect
 
 if TYPE_CHECKING:
@@ -102,8 +104,11 @@ def optimize_frame(
         zorders: Whether rows are sorted along a Z-order curve.
     """
     started, before = time.time_ns() // 1_000_000, table.inspect("files")
-    compact()  # checks the condition
-    considered = before.num_rows if where is None else len(table.scan().where(where).plan().table)
+    considered = before.num_rows
+    if where is not None:
+        with suppress(LakescanError):  # `compact` raises it, with the reason
+            considered = len(table.scan().where(where).plan().table)
+    compact()
     table = table.refresh()
     ended, after = time.time_ns() // 1_000_000, table.inspect("files")
     added = after.filter(pc.invert(pc.is_in(after["file_path"], value_set=before["file_path"].combine_chunks())))

@@ -312,6 +312,12 @@ def test_set_location_gives_the_name_to_another_table(enabled: Any, orders: str,
     assert rows(enabled.table(orders)) == [(7, "c")]
 
 
+def test_optimize_counts_the_files_that_it_considers(enabled: Any, orders: str) -> None:
+    enabled.sql(f"INSERT INTO {orders} VALUES (3, 'a')")
+    metrics = enabled.sql(f"OPTIMIZE {orders} WHERE item = 'a'").select("metrics.*").first()
+    assert (metrics.totalConsideredFiles, metrics.numFilesRemoved, metrics.totalFilesSkipped) == (2, 2, 0)
+
+
 @pytest.mark.parametrize("statement", ["OPTIMIZE nothing", "VACUUM nothing", "DESCRIBE HISTORY nothing"])
 def test_a_command_of_delta_names_a_missing_table(enabled: Any, statement: str) -> None:
     with pytest.raises(AnalysisException) as raised:
