@@ -55,6 +55,8 @@ def _avoid_name_clash(column: t.Field, taken: Collection[str]) -> t.Field:
     return replace(column, name=name, physical_name=physical_name)
 
 
+# The columns that members of Spark's column `_metadata` are made of.
+FILE_METADATA = ("_file", "_pos", "_row_id", "_row_commit_version")
 # Members of the column `_metadata` of Spark and Delta that are metadata columns here.
 _MEMBERS = {"row_index": POS.id, "row_id": ROW_ID.id, "row_commit_version": LAST_UPDATED.id}
 

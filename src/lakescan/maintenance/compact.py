@@ -112,10 +112,10 @@ class _Compaction:
         how = RewriteSettings(
             self._find_unused_deletes(some.table),
             self.options.use_starting_sequence_number,
-            zorder_by,
-            self.where,
-            self.options.purge,
-            bool(self.options.rewrite_all),
+            zorder_by=zorder_by,
+            where=self.where,
+            purges=self.options.purge,
+            is_full=bool(self.options.rewrite_all),
         )
         files = self._write(some, self.groups[chosen])
         with remove_on_failure(self.target, files):

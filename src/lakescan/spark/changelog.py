@@ -38,16 +38,15 @@ def changes_frame(
 
     Deletes and inserts of a commit that are equal in `columns` cancel out. With `identity` (key columns), a delete and
     an insert with the same key become the images before and after an update. With `net`, deletes and inserts of all
-    commits cancel out. Rows are shuffled by a hash of the commit
-    and of the compared columns (`identity`, else `columns`), so that a commit is spread over tasks while its equal rows
-    meet in one task. Spark cannot hash maps and variants: columns that contain them are left out of the hash, but still
-    compared.
+    commits cancel out. Rows are shuffled by a hash of the commit, unless `net` is set, and of the compared columns
+    (`identity`, else `columns`), so that they are spread over tasks while equal rows meet in one task. Spark cannot
+    hash maps and variants: columns that contain them are left out of the hash, but still compared.
     """
     schema = schema_of(scan)
     raw = frame_of(spark, scan)
     by = [backquote(name) for name in (identity or columns) if not _has_map(schema[name].dataType)]
-    commit = () if net else (CHANGE_ORDINAL.name,)
-    bucket = F.pmod(F.xxhash64(*commit, *by), F.lit(_buckets(spark)))
+    hashed = by if net else [CHANGE_ORDINAL.name, *by]
+    bucket = F.pmod(F.xxhash64(*hashed), F.lit(_buckets(spark))) if hashed else F.lit(0)
     target = arrow_schema(schema)
     names = raw.columns
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.api.table import Table
-from lakescan.errors import LakescanError
+from lakescan.errors import InvalidFilter, NoSuchColumn
 from lakescan.spark.session import create_frame, is_connect
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def optimize_frame(
     started, before = time.time_ns() // 1_000_000, table.inspect("files")
     considered = before.num_rows
     if where is not None:
-        with suppress(LakescanError):  # `compact` raises it, with the reason
+        with suppress(NoSuchColumn, InvalidFilter):  # `compact` raises it, with the reason
             considered = len(table.scan().where(where).plan().table)
     compact()
     table = table.refresh()

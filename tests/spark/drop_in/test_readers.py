@@ -81,6 +81,14 @@ def test_load_refuses_what_the_jars_refuse(enabled: Any, folder: Path) -> None:
         enabled.read.format("delta").load(str(folder / "nothing"))
 
 
+def test_a_column_with_the_name_of_a_metadata_column_is_the_tables_own(enabled: Any, tmp_path: Path) -> None:
+    enabled.sql("SELECT 1L AS id, 'mine' AS _file").write.format("delta").save(str(tmp_path / "t"))
+    frame = enabled.read.format("delta").load(str(tmp_path / "t"))
+    assert [tuple(row) for row in frame.select("_file", "_pos").collect()] == [("mine", 0)]
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+        frame.select("_metadata.file_path")
+
+
 def test_an_earlier_version_has_its_own_columns(enabled: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     enabled.range(2).write.format("delta").save(path)

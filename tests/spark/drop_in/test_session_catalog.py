@@ -301,7 +301,9 @@ def test_iceberg_s_session_catalog_has_both_iceberg_s_tables_and_spark_s(enabled
     lakescan.spark.disable(session)
 
 
-def test_set_location_gives_the_name_to_another_table(enabled: Any, orders: str, tmp_path: Path) -> None:
+def test_set_location_gives_the_name_to_another_table(enabled: Any, database: Path, tmp_path: Path) -> None:
+    orders = "delta_db.moved"  # its first folder stays, without a name
+    enabled.sql(f"CREATE TABLE {orders} (id BIGINT, item STRING) USING delta PARTITIONED BY (item)")
     enabled.sql("SELECT 7L AS id, 'c' AS item").write.format("delta").partitionBy("item").save(str(tmp_path / "new"))
     enabled.sql(f"ALTER TABLE {orders} SET LOCATION '{tmp_path / 'new'}'")
     assert rows(enabled.table(orders)) == [(7, "c")]
@@ -310,6 +312,7 @@ def test_set_location_gives_the_name_to_another_table(enabled: Any, orders: str,
         enabled.sql(f"ALTER TABLE {orders} SET LOCATION '{tmp_path / 'other'}'")
     assert raised.value.getCondition() == "DELTA_SET_LOCATION_SCHEMA_MISMATCH"
     assert rows(enabled.table(orders)) == [(7, "c")]
+    enabled.sql(f"DROP TABLE {orders}")
 
 
 def test_optimize_counts_the_files_that_it_considers(enabled: Any, orders: str) -> None:

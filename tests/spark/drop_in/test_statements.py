@@ -311,7 +311,13 @@ def test_statements_may_be_values_and_set_variables(enabled: Any) -> None:
     enabled.sql("SET VARIABLE (least, most) = (SELECT min(id), max(id) FROM lake.st.dynamic)")
     assert tuple(enabled.sql("SELECT least, most").first()) == (1, 7)
     assert ids(enabled.sql("SELECT id FROM lake.st.dynamic WHERE id = most")) == [7]
+    enabled.sql("SET VARIABLE least = 5, most = (SELECT count(*) FROM lake.st.dynamic)")
+    assert tuple(enabled.sql("SELECT least, most").first()) == (5, 2)
     assert enabled.sql("EXECUTE IMMEDIATE 'SELECT 1 AS one'").first()[0] == 1
+    assert ids(enabled.sql("EXECUTE IMMEDIATE '/* a */ SELECT id FROM lake.st.dynamic WHERE id = 1'")) == [1]
+    with pytest.raises(lakescan.InvalidStatement, match="INTO takes a query"):
+        enabled.sql("EXECUTE IMMEDIATE 'INSERT INTO lake.st.dynamic VALUES (9)' INTO most")
+    assert ids(enabled.table("lake.st.dynamic")) == [1, 7]
 
 
 @pytest.mark.parametrize("comment", ["/* dbt */ ", "-- a job\n", "/* a */\n  -- b\n"])

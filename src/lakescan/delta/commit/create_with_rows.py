@@ -153,5 +153,5 @@ def _rows(files: Sequence[WrittenFile], writes: DeltaWrites) -> InitialRows:
         options.commit_properties,
         operation=None
         if options.save_mode is None and options.output_mode is None
-        else write_operation(options, options.save_mode or "Append", files, is_blind_append=True),
+        else write_operation(options, options.save_mode or "Append", files),
     )

@@ -121,7 +121,7 @@ def commit_new_table(location: str, new: NewDelta, storage: Storage, rows: Initi
     check_no_table(location, storage)
     metadata = rows.metadata or new.metadata
     created = _operation(replace(new, metadata=metadata), rows.of_query, rows.metrics)
-    operation = rows.operation or replace(created, is_blind_append=True)
+    operation = replace(rows.operation or created, is_blind_append=True)
     commit_first(
         location,
         operation,

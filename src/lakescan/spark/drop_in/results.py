@@ -372,11 +372,12 @@ def show(spark: SparkSession, text: str, within: tuple[str, ...]) -> DataFrame |
     except InvalidStatement:
         return None
     words.needs("SHOW")
-    is_extended = words.takes("TABLE", "EXTENDED")
-    if is_extended or words.takes("TABLES"):
+    if (is_extended := words.takes("TABLE", "EXTENDED")) or (_lists_session_tables(spark) and words.takes("TABLES")):
         name = words.names("the name of a namespace") if words.takes("FROM") or words.takes("IN") else None
         pattern = "*"
-        if words.takes("LIKE") or not words.is_at_end:
+        if is_extended:
+            words.needs("LIKE")
+        if is_extended or words.takes("LIKE") or not words.is_at_end:
             pattern = words.text_literal("a pattern, in quotes")
         if (frame := _show_session_tables(spark, text, name, pattern, is_extended=is_extended)) is not None:
             return frame
@@ -389,6 +390,12 @@ def show(spark: SparkSession, text: str, within: tuple[str, ...]) -> DataFrame |
     return None
 
 
+def _lists_session_tables(spark: SparkSession) -> bool:
+    """Return whether Spark's own catalog has Iceberg tables, and is the current one."""
+    session = find_session(spark)
+    return session is not None and session.session_catalog == "iceberg" and not current_namespace(spark)
+
+
 def _show_session_tables(
     spark: SparkSession, text: str, name: tuple[str, ...] | None, pattern: str, *, is_extended: bool
 ) -> DataFrame | None:
@@ -396,24 +403,25 @@ def _show_session_tables(
 
     None unless Spark's own catalog has Iceberg tables, and for other catalogs.
     """
-    session = find_session(spark)
-    if session is None or session.session_catalog != "iceberg" or current_namespace(spark):
+    if not _lists_session_tables(spark):
         return None
     parts = (spark.catalog.currentDatabase(),) if name is None else name
-    if parts[0].lower() == SPARK:
+    if len(parts) == 2 and parts[0].lower() == SPARK:
         parts = parts[1:]
-    if len(parts) != 1 or (name is not None and len(name) > 1 and name[0].lower() != SPARK):
+    if len(parts) != 1:
         return None
+    [of] = parts
+    catalog = Catalog(SPARK)
     try:
-        own = _extended_rows(Catalog(SPARK), parts[0], pattern)
+        own = _table_names(catalog, of, pattern)
     except NoSuchNamespace:
         return None
     shown = spark.sql(text)
     listed = {row["tableName"].lower() for row in shown.collect()}
-    missing = [row for row in own if row[1].lower() not in listed]
+    missing = {each: full for each, full in own.items() if each.lower() not in listed}
     if not missing:
         return shown
-    rows = [row if is_extended else row[:3] for row in missing]
+    rows = _extended_rows(catalog, of, missing) if is_extended else [(of, each, False) for each in missing]
     return shown.union(spark.createDataFrame(rows, shown.schema))
 
 
@@ -425,7 +433,7 @@ def _show_extended(
     if name is not None and (has_catalog(spark, name[0]) or not (within or is_known(name[0]))):
         return None
     catalog, of = namespace(name, StatementContext("", within, lambda query: None))
-    rows = _extended_rows(catalog, of, pattern)
+    rows = _extended_rows(catalog, of, _table_names(catalog, of, pattern))
     columns = ("namespace", "tableName", "isTemporary", "information")
     kinds = (pa.string(), pa.string(), pa.bool_(), pa.string())
     return frame_of_rows(
@@ -433,13 +441,18 @@ def _show_extended(
     )
 
 
-def _extended_rows(catalog: Catalog, of: str, pattern: str) -> list[tuple[str, str, bool, str]]:
-    """Return the rows of SHOW TABLE EXTENDED for the tables of a namespace."""
+def _table_names(catalog: Catalog, of: str, pattern: str) -> dict[str, str]:
+    """Return the names within the catalog of a namespace's tables that match a pattern, by their last parts."""
     found = {(split_name(each) or (each,))[-1]: each for each in catalog.list_tables(of)}
+    return {each: found[each] for each in matching_names(list(found), pattern)}
+
+
+def _extended_rows(catalog: Catalog, of: str, names: Mapping[str, str]) -> list[tuple[str, str, bool, str]]:
+    """Return the rows of SHOW TABLE EXTENDED for tables of a namespace, as `_table_names` returns them."""
     rows = []
-    for each in matching_names(list(found), pattern):
+    for each, full in names.items():
         try:
-            table = catalog.load_table(found[each])
+            table = catalog.load_table(full)
         except LakescanError:  # dropped meanwhile, or of a format that is not read
             continue
         rows.append((of, each, False, _information(catalog.name, of, each, table)))

@@ -45,7 +45,7 @@ from lakescan.statements.syntax.tables_and_views import CreateView
 from lakescan.statements.syntax.types import name_text, type_text
 from lakescan.statements.tables.describe import describe_table, partition_parts
 from lakescan.storage import Storage
-from lakescan.storage.locations import normal, split_location
+from lakescan.storage.locations import absolute, normal, split_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -755,15 +755,15 @@ def convert_table(spark: Any, text: str) -> bool:
 def set_location(spark: SparkSession, statement: TableStatement) -> bool:
     """Run SET LOCATION of a Delta table in Spark's own catalog; return False for other statements.
 
-    Files stay where they are: the name then is that of the Delta table in the other folder. Raises `NotATable` if there
-    is none, and `SchemaMismatch` if it has other columns.
+    No files are moved: the name then refers to the Delta table in the other folder. Raises `NotATable` if the folder
+    has no Delta table, and `SchemaMismatch` if that table has other columns or partitions.
     """
     if not isinstance(statement, AlterTable) or statement.table.parts[0] != SPARK:
         return False
     changes = [each for each in statement.changes if isinstance(each, SetLocation)]
     if not changes or len(statement.changes) > 1:
         return False
-    name, location = statement.table.parts[1:], changes[0].location
+    name, location = statement.table.parts[1:], absolute(changes[0].location)
     found = entries_of(spark).find(name)
     if found is None or not found.is_delta:
         return False
@@ -816,10 +816,7 @@ def _find_full_name(
     for each in (full, full[:-1]):
         if len(each) >= 3 and own.table_exists(dotted_name(each[1:])):
             return full
-    if with_views and len(full) == 3:
-        found = entries_of(session.spark).find(full[1:])
-        return full if found is not None and found.view is not None and _reads_own(session, found.view) else None
-    return None
+    return full if with_views and _load_view(session, full[1:]) is not None else None
 
 
 def find_stored_view(spark: Any, parts: Sequence[str]) -> StoredView | None:

@@ -83,6 +83,7 @@ _FIRST_COMMENTS = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)+", re.DOTALL)
 _FUNCTIONS = re.compile(
     r"\s*(show\s+(?:\w+\s+)?functions)\s+(?:from|in)\s+`?(\w+)`?(?:\s*\.\s*[\w`]+)*(.*)", re.I | re.S
 )
+_SETS_VARIABLE = re.compile(r"\s*set\s+var(?:iable)?\b", re.IGNORECASE)
 _SET_CATALOG = re.compile(r"\s*set\s+catalog\s+(?:`([^`]+)`|'([^']+)'|(\w+))\s*;?\s*", re.IGNORECASE)
 _STATISTICS = re.compile(r"\s*(analyze\s+table|load\s+data|msck\s+repair\s+table|repair\s+table)\b", re.IGNORECASE)
 _AS = re.compile(r"\bas\s*\Z", re.IGNORECASE)
@@ -264,7 +265,7 @@ def _run_other(spark: SparkSession, text: str, args: Arguments, frames: Mapping[
         return _cache(spark, text, args, frames)
     if first == "EXECUTE":
         return _execute_immediate(spark, text, args)
-    if first == "SET":
+    if _SETS_VARIABLE.match(text):
         return _set_variables(spark, text, args, frames)
     within = current_namespace(spark)
     if (first == "CREATE" and create_view(spark, text)) or (first == "CONVERT" and convert_table(spark, text)):
@@ -301,20 +302,28 @@ def _execute_immediate(spark: SparkSession, text: str, args: Arguments) -> DataF
 
     Spark evaluates the text of the statement, its arguments and the variables.
     """
+    from pyspark.errors import PySparkException
+
     session, words = find_session(spark), TokenReader(text)
     words.needs("EXECUTE")
     if session is None or not words.takes("IMMEDIATE"):
         return None
     using = words.find(lambda n: words.spells(n, "USING"))
     into = words.find(lambda n: words.spells(n, "INTO"), end=using)
-    [statement] = _evaluate(spark, [_text_of(words, words.at, into)], args)
-    if not isinstance(statement, str) or not may_be_ours(session, statement):
+    try:
+        found = _evaluate(spark, [_text_of(words, words.at, into)], args)
+        if len(found) != 1 or not isinstance(found[0], str):
+            return None
+        statement = blank_first_comments(found[0])
+        if not may_be_ours(session, statement):
+            return None
+        given = _arguments_of(spark, words, using + 1, args)
+    except PySparkException:  # Spark raises it again, with the place in the user's text
         return None
-    given = _arguments_of(spark, words, using + 1, args)
+    if into < using and statement_of(statement).kind is not StatementKind.QUERY:
+        raise InvalidStatement("EXECUTE IMMEDIATE ... INTO takes a query, whose row becomes the variables' values")
     result = run_statement(spark, statement, given, {})
-    if result is None:
-        return None
-    if into == using:
+    if result is None or into == using:
         return result
     _assign(spark, f"({_text_of(words, into + 1, using)})", result)
     return empty_frame(spark)
@@ -339,18 +348,22 @@ def _arguments_of(spark: SparkSession, words: TokenReader, first: int, args: Arg
 def _set_variables(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame | None:
     """Run SET VARIABLE with a query over lakescan's tables; None for other statements."""
     session, words = find_session(spark), TokenReader(text)
-    words.needs("SET")
-    if session is None or not (words.takes("VARIABLE") or words.takes("VAR")):
+    words.at = 2  # behind SET VARIABLE
+    if session is None:
         return None
-    at = words.find(lambda n: words.words[n].text == "=")
-    names, value = _text_of(words, words.at, at), _text_of(words, at + 1, len(words.words))
-    if not value or not may_be_ours(session, value):
+    names, values = [], []
+    for start, stop in words.split_items(words.at, len(words.words)):
+        at = words.find(lambda n: words.words[n].text == "=", start, stop)
+        names.append(_text_of(words, start, at))
+        values.append(_text_of(words, at + 1, stop))
+    if not all(values) or not any(may_be_ours(session, each) for each in values):
         return None
-    query = value if names.startswith("(") else f"SELECT {value}"
+    is_row = len(names) == 1 and names[0].startswith("(")  # SET VARIABLE (a, b) = (SELECT ...)
+    query = values[0] if is_row else f"SELECT {', '.join(values)}"
     frame = _checked(spark, text, lambda: run_query(spark, query, args, frames))
     if frame is None:
         return None
-    _assign(spark, names, frame)
+    _assign(spark, names[0] if is_row else f"({', '.join(names)})", frame)
     return empty_frame(spark)
 
 
@@ -360,8 +373,8 @@ def _text_of(words: TokenReader, start: int, stop: int) -> str:
 
 
 def _evaluate(spark: SparkSession, expressions: Sequence[str], args: Arguments) -> tuple[Any, ...]:
-    """Return the values of expressions without columns, in which Spark's variables are known."""
-    row = spark.sql(f"SELECT {', '.join(expressions)}", args or None).first()
+    """Return the values of expressions without columns; they may use Spark's variables."""
+    row = spark.sql(f"SELECT {', '.join(expressions)}", args or None).first() if all(expressions) else None
     return () if row is None else tuple(row)
 
 
@@ -388,7 +401,7 @@ def _check_is_delta(spark: SparkSession, text: str) -> None:
     shown = ".".join(name.parts)
     if spark.catalog.tableExists(".".join(map(backquote, name.parts))):
         words = command[0].strip().upper()
-        raise with_class(NotATable(f"{words}: {shown} is no Delta table"), ANALYSIS, "DELTA_TABLE_ONLY_OPERATION")
+        raise with_class(NotATable(f"{words}: {shown} is not a Delta table"), ANALYSIS, "DELTA_TABLE_ONLY_OPERATION")
     raise NoSuchTable(f"there is no table {shown!r}{underline_place(text, name.start, name.end)}")
 
 

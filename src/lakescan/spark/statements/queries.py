@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
@@ -14,6 +14,7 @@ import pyarrow as pa
 from lakescan.api.changes import Changes
 from lakescan.api.scan import Scan
 from lakescan.api.table import Table
+from lakescan.common.metadata_columns import DELETED, FILE, FILE_METADATA, POS
 from lakescan.common.references import backquote
 from lakescan.errors import InvalidOption, InvalidStatement
 from lakescan.formats.metadata_table import MetadataTable
@@ -51,10 +52,6 @@ if TYPE_CHECKING:
     from lakescan.catalogs.views import StoredView
 
 _LITTLE_METADATA = 64 << 10  # bytes of a table's metadata, which describe some hundred files
-# Without `_deleted`, whose reads return deleted rows.
-_METADATA = frozenset(
-    ("_file", "_pos", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number", "_row_commit_version")
-)
 _NONE: Mapping[str, Callable[[ScanSpec], DataFrame]] = MappingProxyType({})
 _OTHER_SYNTAX = (
     "spark.sql.ansi.doubleQuotedIdentifiers",
@@ -116,27 +113,32 @@ def frame_of_name(
         named = found.named[each]
         if options and named.metadata is None and not named.is_changes:
             named, options = replace(named, spec=named.spec.with_options(dict(options))), {}
-        wide = named.with_hidden(_METADATA)
+        columns = {column.name for column in named.spec.snapshot.metadata_columns}
+        wide = named.with_hidden(columns - {DELETED.name})  # a read of `_deleted` returns deleted rows
         if wide.hidden:
             own = named.spec.output.names
             frame = _following_frame(spark, replace(found, named={each: wide}), each, options)
-            return hide_columns(spark, _with_file_metadata(frame), own)
+            return hide_columns(spark, _with_file_metadata(frame, wide.hidden), own)
         found = replace(found, named={each: named})
     return _following_frame(spark, found, each, options)
 
 
-def _with_file_metadata(frame: DataFrame) -> DataFrame:
-    """Return the frame of a table with the column `_metadata`, whose members Spark's file sources have."""
+def _with_file_metadata(frame: DataFrame, hidden: Collection[str]) -> DataFrame:
+    """Return the frame of a table with the column `_metadata`, which has members of that of Spark's file sources.
+
+    `hidden` are the names of the frame's metadata columns. The frame is returned unchanged if columns of the table have
+    the names of those that the members are made of.
+    """
     from pyspark.sql import functions as F
 
-    if "_metadata" in map(str.lower, frame.columns):
+    if not {FILE.name, POS.name}.issubset(hidden) or "_metadata" in map(str.lower, frame.columns):
         return frame
     members = {
-        "file_path": F.col("_file"),
-        "file_name": F.element_at(F.split(F.col("_file"), "/"), -1),
-        "row_index": F.col("_pos"),
+        "file_path": F.col(FILE.name),
+        "file_name": F.element_at(F.split(F.col(FILE.name), "/"), -1),
+        "row_index": F.col(POS.name),
     }
-    members |= {name[1:]: F.col(name) for name in ("_row_id", "_row_commit_version") if name in frame.columns}
+    members |= {name[1:]: F.col(name) for name in FILE_METADATA[2:] if name in hidden}
     return frame.withColumn("_metadata", F.struct(*(value.alias(name) for name, value in members.items())))
 
 
@@ -167,8 +169,7 @@ def _following_frame(
         return frame_of(spark, named.spec)
     spec = replace(named.spec, options=named.spec.options.exclude(("wap-branch",)))  # that of the session, until now
     frame = following_frame(spark, spec.with_options(dict(options)) if options else spec, named.metadata)
-    is_of_files = "_file" in named.hidden and "_metadata" in found.text.lower()
-    return _with_file_metadata(frame) if is_of_files else frame
+    return _with_file_metadata(frame, named.hidden) if "_metadata" in found.text.lower() else frame
 
 
 def make_view(spark: SparkSession, name: str, source: str, *, replace: bool) -> None:

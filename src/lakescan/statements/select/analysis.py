@@ -14,6 +14,7 @@ from lakescan.api.changes import Changes
 from lakescan.api.scan import Scan
 from lakescan.api.table import Table
 from lakescan.common import types as t
+from lakescan.common.metadata_columns import FILE_METADATA
 from lakescan.errors import InvalidStatement, UnsupportedFeature, nearest
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.local.aggregates import aggregates_by_metadata
@@ -241,8 +242,8 @@ def _metadata_names(tree: Any, shows_all: bool) -> set[str]:
     from sqlglot import exp
 
     names = {each.name.lower() for each in tree.find_all(exp.Identifier) if each.name.startswith("_")}
-    if "_metadata" in names:  # Spark's column, whose members these are
-        names |= {"_file", "_pos", "_row_id", "_row_commit_version"}
+    if "_metadata" in names:
+        names.update(FILE_METADATA)
     if names and shows_all and any(not isinstance(each.parent, exp.Count) for each in tree.find_all(exp.Star)):
         return set()
     return names
